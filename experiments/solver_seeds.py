@@ -28,7 +28,10 @@ CHANGES: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "string_mapping": {"readings": (), "repeats": 5},
     "snakes": {"picture_grids": 0},
     "parsing": {"pictures": 0},
-    "named_entities": {"methods": ("svm", "svm_slack", "svm_margin")},
+    "named_entities": {
+        "methods": ("svm", "svm_slack", "svm_margin"), "tables": ("3",),
+        "table_3_C": ("1/n", "0.1", "1"),
+    },
     "alignment": {"epsilons": (), "sizes": ("4", "20", "80"), "gap_costs": ()},
 })  # fmt: skip
 """What is left out of a table, since it is not read here."""
@@ -38,14 +41,21 @@ class Options(fields.Common):
     """The flags of this command."""
 
     tables: Sequence[str] = flag(
-        ("taxonomy_wipo_alpha_d", "alignment", "parsing", "string_mapping", "snakes"),
+        (
+            "taxonomy_wipo_alpha_d",
+            "named_entities",
+            "alignment",
+            "parsing",
+            "string_mapping",
+            "snakes",
+        ),
         "Tables by their names in experiments.reproduce.",
         SEEDED,
         some=True,
     )
     seeds: int = flag(5, "Seeds of the solver: 0, 1, ..", least=2)
     columns: str = flag(
-        "flt|tax|acc|error|F1|Prec|Rec|loss|cells|SVM|1 - L|zero-one|distance",
+        "flt|tax|acc|error|constraints|F1|Prec|Rec|loss|cells|SVM|1 - L|zero-one|distance",
         "Regular expression: the columns whose numbers are compared.",
     )
     stop_at: float = flag(
@@ -105,21 +115,23 @@ def moving_figures(tables: Sequence[Table], wanted: re.Pattern) -> Iterator[comm
       tables: of the same columns and rows. wanted: finds the columns that are read.
 
     Yields:
-      row (the texts that the row begins with), column, mean, deviation and range over the tables,
-      and spread: what stands after ± in them, None where nothing does.
+      row (its cells before the first such column), column, mean, deviation and range over the
+      tables, and spread: what stands after ± in them, None where nothing does.
     """
+    heads = [head if isinstance(head, str) else ": ".join(filter(None, head))
+             for head in tables[0].columns]  # fmt: skip
+    places = [j for j, head in enumerate(heads) if wanted.search(head)]
     for i, first in enumerate(tables[0].rows):
-        names = [cell for cell in first if isinstance(cell, str) and measured_number(cell) is None]
-        for j, head in enumerate(tables[0].columns):
-            column = head if isinstance(head, str) else ": ".join(filter(None, head))
+        names = [str(cell) for cell in first[: min(places, default=0)] if cell is not None]
+        for j in places:
             found = [measured_number(table.rows[i][j]) for table in tables]
             numbers = [each for each in found if each is not None]
-            if not wanted.search(column) or len(numbers) < len(tables):
+            if len(numbers) < len(tables):
                 continue
             values = np.array([each[0] for each in numbers])
             spreads = [each[1] for each in numbers if each[1] is not None]
             yield {
-                "row": ", ".join(names[:3]), "column": column, "mean": float(values.mean()),
+                "row": ", ".join(names), "column": heads[j], "mean": float(values.mean()),
                 "deviation": float(values.std(ddof=1)), "least": float(values.min()),
                 "most": float(values.max()),
                 "spread": float(np.mean(spreads)) if spreads else None,

@@ -86,7 +86,7 @@ def table_two(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
         ("entities %", "F1"), ("seconds a fold", "in all"), ("seconds a fold", "compiling"),
     ]  # fmt: skip
     body = []
-    for row in _of_table_two(rows):
+    for row in _of_table_two(options, rows):
         paper = [f"{PAPER_ERRORS[row.method]:.2f}" if row.compared else None for _ in known]
         entities = (_spread(_values(row, "test", m), 1) for m in ("precision", "recall", "f1"))
         errors = (_spread(_values(row, part, "token_error")) for part in ("test", "train"))
@@ -112,7 +112,7 @@ def _settings(row: Row) -> str | None:
     return ", ".join(f"{s} x{count}" if count > 1 else s for s, count in counts.most_common())
 
 
-def differences(rows: Sequence[Row]) -> Table:
+def differences(options: Options, rows: Sequence[Row]) -> Table:
     """Token errors of the SVM of degree 2 beside every other machine, on the same sentences.
 
     Two tests over folds, whose trainings share sentences, so that they take too much for sure; one
@@ -121,7 +121,7 @@ def differences(rows: Sequence[Row]) -> Table:
     """
     from scipy.stats import binomtest, permutation_test, ttest_rel
 
-    shown = _of_table_two(rows)
+    shown = _of_table_two(options, rows)
     own = [row for row in shown if (row.method, row.tokens) == REFERENCE]
     lines = []
     for first in own:
@@ -189,8 +189,10 @@ def table_three(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     return Table(title, columns, body, _svm_notes(options, rows))
 
 
-def _of_table_two(rows: Sequence[Row]) -> list[Row]:
+def _of_table_two(options: Options, rows: Sequence[Row]) -> list[Row]:
     """The paper's machines in its order, then ours in the same; not those of table 3 alone."""
+    if "2" not in options.tables:
+        return []
     chosen = any(row.setting == CHOSEN for row in rows)
     shown = [
         row for row in rows
@@ -211,7 +213,7 @@ def error_plot(options: Options, rows: Sequence[Row]) -> Plot:
 
     They stand beside the paper's own where the sentences are the paper's.
     """
-    shown = _of_table_two(rows)
+    shown = _of_table_two(options, rows) or list(rows)
     shown = [row for row in shown if row.compared] or shown
     stats = [mean_and_deviation(_values(row, "test", "token_error")) for row in shown]
     names = [row.name + f", {row.setting}" * (row.setting not in (None, CHOSEN)) for row in shown]

@@ -323,7 +323,7 @@ def _save(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outco
     plots = {"named_entities": error_plot(options, rows)}
     found = [
         table_two(options, corpus, rows),
-        differences(rows),
+        differences(options, rows),
         table_three(options, corpus, rows),
     ]
     names = ("", "named_entities_differences", "named_entities_table_3")

@@ -193,10 +193,7 @@ def test_theorem_3_bounds_the_constraints(formulation, variant):
     limits = []
     for C, epsilon in ((0.1, 0.99), (0.5, 0.6), (1.0, 0.9), (20.0, 0.1)):
         found = fitted(case, formulation, C, epsilon=epsilon, variant=variant)
-        limits.append(
-            most_constraints(formulation, C, N, epsilon, radius, delta)
-            / proven(formulation, variant)
-        )
+        limits.append(most_constraints(formulation, C, N, epsilon, radius, delta, variant))
         assert 0 < found.statistics.planes_kept <= limits[-1]
         np.testing.assert_array_less(found.details.length, radius * (1 + 1e-9))
     assert min(limits) < N * (K - 1)  # else the theorem says nothing here
@@ -211,7 +208,10 @@ def test_theorem_3_in_numbers():
     }  # fmt: skip
     for name, want in numbers.items():
         assert most_constraints(name, 7.0, 2, 0.5, 5.0, 3.0) == want
+        times = 4 if name.startswith("svm2") else 1
+        assert most_constraints(name, 7.0, 2, 0.5, 5.0, 3.0, "subspace") == times * want
     assert most_constraints("svm1_margin", 1e-9, 2, 0.5, 5.0, 3.0) == 24
+    refused("variant is '10b'", most_constraints, "svm2", 1.0, 1, 0.1, 1.0, variant="10b")
     refused("svm0 has the bound", most_constraints, "svm0", 1.0, 1, 0.1, 1.0)
 
 

@@ -124,7 +124,8 @@ def fit_reference(
     look_ahead = checked_size("look_ahead", look_ahead)
     given = problem, formulation, C, None, epsilon, max_epochs, min_margin
     formulation, rules = checked_rules(*given, callback)
-    _check_choices(variant, exactness)
+    _check_variant(variant)
+    _check_exactness(exactness)
     task, rows, _, sample = prepare_examples(
         problem, inputs, outputs, formulation, C, example_weights,
         lambda counts: [batches_of_class(count, 1, 1, fewest_batches(1)) for count in counts],
@@ -142,9 +143,12 @@ def fit_reference(
     return _solution(run, now, start, status)
 
 
-def _check_choices(variant: str, exactness: float) -> None:
+def _check_variant(variant: str) -> None:
     if variant not in VARIANTS:
         raise ValueError(f"variant is {text_of(variant)}; choose one of {VARIANTS}")
+
+
+def _check_exactness(exactness: float) -> None:
     if checked_number("exactness", exactness, strict=True) >= 1:
         raise ValueError(f"exactness is a part of epsilon, between 0 and 1, got {exactness}")
 
@@ -483,28 +487,32 @@ def most_constraints(
     epsilon: float,
     radius: float,
     loss: float = 1.0,
+    variant: str = "full",
 ) -> float:
     """How many constraints algorithm 3 adds at most (theorem 3; JMLR, theorem 18).
 
     SVM1: max{2 n Delta / epsilon, 8 C Delta s^2 R^2 / epsilon^2}; SVM2: (C Delta s^2 R^2 + n Delta)
     / epsilon^2, where s^2 is Delta^2 (SVM1) or Delta (SVM2) of slack re-scaling and 1 of margin
-    re-scaling. Without re-scaling Delta is 1. Of SVM2 this is proven for step 10a; after
-    step 10b a constraint may raise the dual by a quarter of what propositions 14 and 15 say, so
-    that four times as many are proven.
+    re-scaling. Without re-scaling Delta is 1. Of SVM2 this is proven for step 10a alone: after
+    10b a constraint may raise the dual by a quarter of what propositions 14 and 15 say, so that the
+    bound is four times as high.
 
     Args:
       formulation: any but svm0, whose bound is R^2 / (gamma epsilon)^2 (theorem 2).
       C, n, epsilon: of the run. radius: R = max_i,y |delta Psi_i(y)|.
       loss: Delta = max_i,y Delta(y_i, y), not read without re-scaling.
+      variant: as in `fit_reference`.
 
     Raises:
-      ValueError: the formulation is svm0.
+      ValueError: the formulation is svm0, or the variant is unknown.
     """
     form = formulation_named(formulation)
+    _check_variant(variant)
     if form.penalty == 0:
         raise ValueError("svm0 has the bound R^2 / (gamma epsilon)^2, of its margin gamma")
     delta = loss if form.bound_power else 1.0
     scaled_radius = delta ** (2 * form.scale_power) * radius**2
     if form.penalty == 1:
         return max(2 * n * delta / epsilon, 8 * C * delta * scaled_radius / epsilon**2)
-    return (C * delta * scaled_radius + n * delta) / epsilon**2
+    share = 0.25 if variant == "subspace" else 1.0
+    return (C * delta * scaled_radius + n * delta) / epsilon**2 / share

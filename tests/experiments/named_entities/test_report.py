@@ -60,6 +60,7 @@ def test_table_3_shows_the_paper_beside_the_means(sentences):
     }
     second = table_two(Options(), corpus, rows)
     assert [row[2:5] for row in second.rows] == [[C, "5.08", "5.00 ± 1.41"] for C in ("1/n", "1")]
+    assert not table_two(Options(tables=("3",)), corpus, rows).rows
 
 
 def test_tables_leave_out_what_was_not_measured(sentences):
@@ -88,7 +89,7 @@ def test_differences_are_tested_over_folds_and_sentences(sentences):
         Row("SVM", "", "degree 2", "1/n", "svm2", True, theirs),
         Row("CRF", "", "linear", CHOSEN, None, True, theirs),
     ]
-    (line,) = differences(rows).rows
+    (line,) = differences(Options(), rows).rows
     assert line[:3] == ["CRF", "linear", "-1.50 ± 0.50"]
     assert line[3] == pytest.approx(ttest_1samp([-1, -1.5, -2], 0).pvalue)
     assert line[4:7] == ["3 of 3", 0.25, "5, 0"] and line[7] == pytest.approx(2 / 32)
