@@ -20,13 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.baselines.cross_validation import checked_square
+from jaxstruct.baselines.cross_validation import checked_gram, checked_square
 from jaxstruct.baselines.kernel_dependency_estimation import (
     KernelDependency,
     principal_components,
 )
 from jaxstruct.core.checks import check_flag
-from jaxstruct.kernels import check_positive_semidefinite
 
 RATIOS = np.logspace(-5, 5, 101)
 """Variances of noise to signal that are tried; at the last one there is no signal."""
@@ -68,11 +67,11 @@ def fit_cokriging(
       ValueError: a shape or a value does not fit, all outputs are alike, or gram or output_gram is
         none of a kernel.
     """
-    gram = checked_square("gram", gram)
-    check_positive_semidefinite(gram, "gram")
+    gram = checked_gram("gram", gram)
     check_flag("own_noise", own_noise)
     n = len(gram)
-    targets = principal_components(checked_square("output_gram", output_gram, n), components)
+    checked_square("output_gram", output_gram, n)
+    targets = principal_components(output_gram, components)
     if not targets.shape[1]:
         raise ValueError("output_gram must be of outputs that differ, got outputs that are alike")
     values, vectors = np.linalg.eigh(gram)

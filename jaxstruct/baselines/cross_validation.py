@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxstruct.core.checks import as_list, as_numbers, checked_size
+from jaxstruct.kernels import check_positive_semidefinite
 
 
 class Choice(NamedTuple):
@@ -77,6 +78,17 @@ def checked_square(name: str, matrix: np.ndarray, n: int | None = None) -> np.nd
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or (n not in (None, len(matrix))):
         raise ValueError(f"{name} must be [{size}, {size}] numbers, got shape {matrix.shape}")
     return checked_finite(name, matrix)
+
+
+def checked_gram(name: str, matrix: np.ndarray, n: int | None = None) -> np.ndarray:
+    """Returns the matrix [n, n] of a kernel as float64; its dtype says how far it is rounded.
+
+    Raises:
+      ValueError: another shape, entries that are no finite numbers, or no matrix of a kernel.
+    """
+    gram = checked_square(name, matrix, n)
+    check_positive_semidefinite(matrix, name)
+    return gram
 
 
 def checked_rows(name: str, matrix: np.ndarray, n: int) -> np.ndarray:

@@ -14,12 +14,12 @@ import numpy as np
 
 from jaxstruct.baselines.cross_validation import (
     Choice,
+    checked_gram,
     checked_rows,
     checked_square,
     choose_setting,
 )
 from jaxstruct.core.checks import as_list, checked_number, checked_size
-from jaxstruct.kernels import check_positive_semidefinite
 
 SMALLEST = 1e-10
 """Components whose part of the largest variance is less are rounding."""
@@ -50,8 +50,7 @@ def principal_components(output_gram: np.ndarray, components: int | None = None)
     Raises:
       ValueError: L is no finite square matrix, or none of a kernel.
     """
-    gram = checked_square("output_gram", output_gram)
-    check_positive_semidefinite(gram, "output_gram")
+    gram = checked_gram("output_gram", output_gram)
     most = len(gram) if components is None else checked_size("components", components)
     centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     values, vectors = np.linalg.eigh((centred + centred.T) / 2)
@@ -75,11 +74,9 @@ def fit_kernel_dependency(
     Raises:
       ValueError: a shape or a value does not fit, or gram or output_gram is none of a kernel.
     """
-    gram = checked_square("gram", gram)
-    check_positive_semidefinite(gram, "gram")
-    targets = principal_components(
-        checked_square("output_gram", output_gram, len(gram)), components
-    )
+    gram = checked_gram("gram", gram)
+    checked_square("output_gram", output_gram, len(gram))
+    targets = principal_components(output_gram, components)
     ridge = checked_number("ridge", ridge, strict=True)
     system = gram + ridge * np.eye(len(gram))
     return KernelDependency(np.linalg.solve(system, targets), targets)

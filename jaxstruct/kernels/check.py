@@ -7,26 +7,37 @@ from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import as_array, checked_number
 
+SMALLEST_TOLERANCE = 1e-6
+
 
 def check_positive_semidefinite(
-    matrix: ArrayLike, name: str = "matrix", tolerance: float = 1e-6
+    matrix: ArrayLike, name: str = "matrix", tolerance: float | None = None
 ) -> None:
     """Checks that a matrix [n, n] is finite, symmetric and positive semi-definite.
 
     Symmetric: |A_ij - A_ji| <= tolerance max|A|. Positive semi-definite: every eigenvalue >=
-    -tolerance times the largest one in size, in float64. This allows for rounding in a matrix that
-    was computed in float32; it is no repair of an indefinite similarity.
+    -tolerance times the largest one in size, in float64. This allows for rounding; it is no repair
+    of an indefinite similarity.
+
+    Args:
+      matrix: of a kernel, in the dtype in which it was computed. name: of it, for messages.
+      tolerance: None: 1e-6, or n times the spacing of numbers at 1 (1.2e-7 in float32) if that is
+        more.
 
     Raises:
       ValueError: one of these does not hold; the message names the matrix, the smallest
         eigenvalue and the ways out.
     """
-    tolerance = checked_number("tolerance", tolerance)
+    if tolerance is not None:
+        tolerance = checked_number("tolerance", tolerance)
     matrix = as_array(name, matrix, "a square matrix [n, n] of numbers")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise ValueError(f"{name}: got shape {matrix.shape}, expected a square matrix [n, n]")
     if matrix.dtype.kind not in "fiub":
         raise ValueError(f"{name}: got dtype {matrix.dtype}, expected real numbers")
+    if tolerance is None:
+        spacing = np.finfo(matrix.dtype).eps if matrix.dtype.kind == "f" else 0.0
+        tolerance = max(SMALLEST_TOLERANCE, len(matrix) * float(spacing))
     matrix = matrix.astype(np.float64)
     if not np.all(np.isfinite(matrix)):
         raise ValueError(f"{name}: got nan or infinite entries, expected finite numbers")

@@ -97,12 +97,12 @@ def gaussian(sigma: float | Array) -> Partial:
     return Partial(gaussian_kernel, real_parameter(sigma, "sigma", low=0.0, strict=True))
 
 
-def precomputed(matrix: ArrayLike, tolerance: float = 1e-6) -> Partial:
+def precomputed(matrix: ArrayLike, tolerance: float | None = None) -> Partial:
     """Makes K(i, j) = matrix[i, j] on integer points.
 
     The matrix [n, n] is checked on the host (an eigenvalue computation, O(n^3)); it is stored in
     its own floating dtype as far as JAX is set to hold it. An index outside 0..n-1 gives nan
-    (negative indices do not count from the end).
+    (negative indices do not count from the end). tolerance: of `check_positive_semidefinite`.
 
     Raises:
       ValueError: the matrix is not square, finite, symmetric and positive semi-definite.

@@ -25,6 +25,17 @@ def test_accepts_kernel_matrices_and_rounding():
     check_positive_semidefinite(np.diag([1.0, -1e-7]), "K", 1e-6)
 
 
+def test_rounding_of_the_dtype_is_allowed_for():
+    """n spacings of float32 below zero pass as float32, and not as float64, which is finer."""
+    below = np.diag([1.0, *np.zeros(198), -200 * np.finfo(np.float32).eps])
+    check_positive_semidefinite((0.9 * below + np.diag(np.eye(200)[0] / 10)).astype(np.float32))
+    refused("semi-definite.*tolerance 1e-06", check_positive_semidefinite, below)
+    refused(
+        "semi-definite.*tolerance 2.38419e-05", check_positive_semidefinite,
+        (below - 0.1 * np.diag(np.eye(200)[0])).astype(np.float32),
+    )  # fmt: skip
+
+
 def test_indefinite_names_the_smallest_eigenvalue_and_the_shift_repairs_it():
     matrix = np.array([[1.0, 2.0], [2.0, 1.0]])
     with refused("affinity.*smallest eigenvalue -1 .*add at least 1 to"):
