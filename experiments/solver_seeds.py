@@ -55,7 +55,7 @@ class Options(fields.Common):
     seeds: int = flag(5, "Seeds of the solver: 0, 1, ..", least=2)
     columns: str = flag(
         "flt|tax|acc|error|constraints|F1|Prec|Rec|loss|cells|SVM|1 - L|zero-one|distance",
-        "Regular expression: the columns whose numbers are compared.",
+        "Regular expression, in letters of either case: the columns whose numbers are compared.",
     )
     stop_at: float = flag(
         0.0,
@@ -73,7 +73,7 @@ def run(options: Options) -> common.Outcome:
     """
     common.prepare(options)
     try:
-        wanted = re.compile(options.columns)
+        wanted = re.compile(options.columns, re.IGNORECASE)
     except re.error as error:
         raise ValueError(
             f"columns: got {options.columns!r}, no regular expression: {error}"
@@ -114,14 +114,14 @@ def moving_figures(tables: Sequence[Table], wanted: re.Pattern) -> Iterator[comm
       tables: of the same columns and rows. wanted: finds the columns that are read.
 
     Yields:
-      row (its cells before the first such column), column, mean, deviation and range over the
-      tables, and spread: what stands after ± in them, None where nothing does.
+      row (its first cells, at most three, before such a column), column, mean, deviation and range
+      over the tables, and spread: what stands after ± in them, None where nothing does.
     """
     heads = [head if isinstance(head, str) else ": ".join(filter(None, head))
              for head in tables[0].columns]  # fmt: skip
     places = [j for j, head in enumerate(heads) if wanted.search(head)]
     for i, first in enumerate(tables[0].rows):
-        names = [str(cell) for cell in first[: min(places, default=0)] if cell is not None]
+        names = [str(cell) for cell in first[: min(places, default=0)][:3] if cell is not None]
         for j in places:
             found = [measured_number(table.rows[i][j]) for table in tables]
             numbers = [each for each in found if each is not None]
