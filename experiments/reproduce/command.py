@@ -125,8 +125,8 @@ MINUTES = {
 """Experiment -> minutes of one core with all compiling, and those with --quick, November 2026.
 
 Of whole runs: digits, alignment, neural_handwriting, named_entities, denoising, citation_graph,
-snakes, segments, multi_label_yeast, reranking and clinc150_whole. The others are reckoned from parts of them, such as
-one of several repeats, and may be wrong by a factor of 2.
+snakes, segments, multi_label_yeast, reranking and clinc150_whole. The others are reckoned from
+parts of them, such as one of several repeats, and may be wrong by a factor of 2.
 """
 
 
