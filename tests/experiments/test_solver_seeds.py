@@ -33,7 +33,7 @@ def test_figures_are_read_and_compared() -> None:
     assert paper["least"] == paper["most"] == 7
 
 
-def test_rows_are_named_by_all_that_stands_before_their_figures() -> None:
+def test_rows_are_named_by_the_cells_before_their_figures() -> None:
     rows = [["SVM", "0.1", 300, "4.5 ± 1"], ["SVM", "1", 300, "4.0 ± 1"]]
     table = Table("Drawn", ["machine", "C / n", "n", "error %"], rows)
     found = list(moving_figures([table, table], re.compile("error")))

@@ -514,5 +514,5 @@ def most_constraints(
     scaled_radius = delta ** (2 * form.scale_power) * radius**2
     if form.penalty == 1:
         return max(2 * n * delta / epsilon, 8 * C * delta * scaled_radius / epsilon**2)
-    share = 0.25 if variant == "subspace" else 1.0
-    return (C * delta * scaled_radius + n * delta) / epsilon**2 / share
+    times = 4 if variant == "subspace" else 1
+    return times * (C * delta * scaled_radius + n * delta) / epsilon**2
