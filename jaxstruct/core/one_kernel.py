@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import jaxpr_as_fun
 
-from jaxstruct.core.work import inner_jaxprs
+from jaxstruct.core.work import inner_jaxprs, scan_counts
 
 SWITCH = "JAXSTRUCT_ONE_KERNEL"
 """A variable of the environment: with 0 functions are not marked, should a compiler not bear it."""
@@ -131,7 +131,7 @@ def _read_by(equation: Any, wanted: list[bool]) -> list[bool]:
         of_cond = given["cond_nconsts"], given["cond_jaxpr"].jaxpr
         return _read_by_while(of_cond, (given["body_nconsts"], given["body_jaxpr"].jaxpr), wanted)
     if name == "scan":
-        consts, carried = given["num_consts"], given["num_carry"]
+        consts, carried = scan_counts(given)
         carry, rows = wanted[:carried], wanted[carried:]
         while True:
             read = read_inputs(given["jaxpr"].jaxpr, [*carry, *rows])

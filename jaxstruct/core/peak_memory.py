@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxstruct.core.work import inner_jaxprs
+from jaxstruct.core.work import inner_jaxprs, scan_counts
 
 _SHAPES = {"broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims", "copy"}
 """Of what is there already, or of a number: each reader makes them anew."""
@@ -68,7 +68,7 @@ def _loop(equation: Any) -> _Loop | None:
     """Of a while loop or a scan; None of other equations."""
     given = equation.params
     if equation.primitive.name == "scan":
-        constants, carry = given["num_consts"], given["num_carry"]
+        constants, carry = scan_counts(given)
         return _Loop(given["jaxpr"].jaxpr, carry, [False] * carry, constants, constants)
     if equation.primitive.name != "while":
         return None

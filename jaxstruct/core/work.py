@@ -38,6 +38,14 @@ def _turns(equation: Any) -> int:
     return equation.params.get("length", 1)
 
 
+def scan_counts(given: dict) -> tuple[int, int]:
+    """(constants, carried values) of a scan, by the parameters of its equation."""
+    if "num_consts" in given:
+        return given["num_consts"], given["num_carry"]
+    constants, carried, _ = given["ft_in"].unpack()
+    return len(constants), len(carried)
+
+
 class Work(NamedTuple):
     """What a function takes.
 
