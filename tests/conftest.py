@@ -1,9 +1,9 @@
 """Settings and fixtures that all tests share.
 
 Most of the time of the tests is compiling, and every test program runs for milliseconds: so they
-are compiled with the least effort, as a small `fit` compiles (`core.compiling`), which halves the
-processor time of the suite. `tests/test_compiler_effort.py` compares what users' own options give.
-`XLA_FLAGS= python -m pytest` runs all tests with those.
+are compiled with the least effort, which halves the processor time of the suite, and without the
+options that `core.compiler` gives programs. `tests/test_compiler_effort.py` compares the answers.
+`JAXSTRUCT_PLAIN=0 XLA_FLAGS= python -m pytest` runs all tests as users' programs are compiled.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Where in the source an operation was written is not recorded: a twelfth of the time to compile.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
+os.environ.setdefault("JAXSTRUCT_PLAIN", "1")
 
 import jax
 import pytest
 
-from jaxstruct.core.compiling import EFFORTS
-
+QUICK = {
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+"""By these XLA compiles in a tenth to a third of the time, and programs run 5 to 11 times as long."""
 COSTLIEST = (
     "test_several_devices.py", "test_readme.py", "test_docs.py",
     "trees/test_structure.py", "solvers/test_agreement.py", "test_compiler_effort.py",
@@ -71,14 +76,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _compile_quickly() -> None:
-    """Set XLA_FLAGS, unless it is set, or the compiler would end over a flag it does not know."""
+    """Set XLA_FLAGS, unless it is set, to the options that the compiler knows.
+
+    It would end the process over any other; and it reads them once, so another process asks it.
+    """
     if "XLA_FLAGS" in os.environ:
         return
-    options = EFFORTS["quick"].items()
-    flags = {"XLA_FLAGS": " ".join(f"--{name}={str(value).lower()}" for name, value in options)}
-    trial = [sys.executable, "-c", "import jax; jax.devices()"]
-    if subprocess.run(trial, env=os.environ | flags, capture_output=True).returncode == 0:
-        os.environ.update(flags)
+    asks = "from jaxstruct.core.compiler import knows; print(*[knows(*o) for o in {}])"
+    call = [sys.executable, "-c", asks.format(list(QUICK.items()))]
+    answers = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
+    flags = zip(QUICK.items(), answers, strict=True)
+    os.environ["XLA_FLAGS"] = " ".join(
+        f"--{name}={str(value).lower()}" for (name, value), known in flags if known == "True"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

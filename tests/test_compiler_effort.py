@@ -1,4 +1,4 @@
-"""What the compiler makes with users' own options, where the tests compile with the least effort.
+"""What the compiler makes at full effort, where the tests compile with the least effort.
 
 Every recursion of the oracles once more at full effort, on the random cases of their own tests:
 there the answers at the least effort are held against enumeration, here the answers at full effort
@@ -23,7 +23,6 @@ from jaxstruct.chains.oracles.forward_backward import marginals
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.k_best import k_best
 from jaxstruct.chains.oracles.viterbi import viterbi
-from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.trees.oracles.chart_levels import NodeCounts, inner_sizes
 from jaxstruct.trees.oracles.inside_outside import rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
@@ -34,7 +33,7 @@ from tests.trees.oracles import truth as trees
 
 ROOT = pathlib.Path(__file__).parents[1]
 FEW_TOKENS = trees.SMALL._replace(tokens=3)
-OPTIMISED = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+OPTIMISED = {"xla_backend_optimization_level": 3}
 CHAIN = {
     "viterbi": viterbi,
     "k best": partial(k_best, k=2),
@@ -55,7 +54,7 @@ def assert_the_same(oracle, *several):
       several: (arguments, [n] bool: tied) of equal shapes.
     """
     lowered = jax.jit(oracle).lower(*several[0][0])
-    quick, full = (lowered.compile(options) for options in (EFFORTS["quick"], OPTIMISED))
+    quick, full = lowered.compile(), lowered.compile(OPTIMISED)
     for arguments, tied in several:
         assert_equal_answers(quick(*arguments), full(*arguments), tied)
 
@@ -130,17 +129,19 @@ jax.config.update("jax_enable_x64", True)
 from jaxstruct import Settings, fit
 from tests.solvers.cases import random_case
 case = random_case(4)
-settings = Settings(variant="auto", working_sets="grown", effort="full")
+settings = Settings(variant="auto", working_sets="grown")
 found = fit(case.problem(), case.x, case.y, "svm1_slack", 10.0, tolerance=1e-6, settings=settings)
 print(found.status.name, found.primal, found.dual)
 """
 
 
-def test_a_fit_at_full_effort():
-    """In a process of its own, whose options no test has set."""
+@pytest.mark.parametrize("plain", ["0", "1"])
+def test_a_fit_as_users_have_it(plain):
+    """In a process of its own, whose options no test has set, with what JAX does not document and
+    without."""
     call = subprocess.run(
         [sys.executable, "-c", TRAINING],
-        env=os.environ | {"XLA_FLAGS": "", "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"XLA_FLAGS": "", "JAXSTRUCT_PLAIN": plain, "PYTHONPATH": str(ROOT)},
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     status, *ends = call.stdout.split()

@@ -46,9 +46,9 @@ def visits_counted() -> Iterator[list[int]]:
     sweep = OneDevice.sweep
 
     def counted(
-        self: OneDevice, options: VisitOptions, synchronisations: int, *given: Any, effort: str
+        self: OneDevice, options: VisitOptions, synchronisations: int, *given: Any
     ) -> tuple[PyTree, Array, Array, Array, list]:
-        found = sweep(self, options, synchronisations, *given, effort=effort)
+        found = sweep(self, options, synchronisations, *given)
         plan, made = given[3], int(found[3])
         visits.append(made * options.group * sum(int(count) for count in plan.groups))
         return found

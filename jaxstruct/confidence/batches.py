@@ -14,15 +14,10 @@ from jaxstruct.core.compiling import Program
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.device import memory_limit
 from jaxstruct.core.padding import PADDING, ragged_leaves, restored
-from jaxstruct.core.peak_memory import peak_bytes
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.core.work import measure_once
 from jaxstruct.solvers.n_slack.task import pad_examples
-
-EFFORT = "fair"
-"""Of the compiler: programs of these oracles run on thousands of inputs, not for hours."""
 
 CALL_BYTES = 2**28
 """Bytes that the arrays of a call take at the most, where those of one input do not take more."""
@@ -54,11 +49,13 @@ class Call(NamedTuple):
     after: tuple = ()
 
     def bytes(self, inputs: PyTree, rows: int) -> tuple[int, int]:
-        """(of the arrays at once, of the results) of a call of so many rows of inputs."""
+        """(of the arrays at once, of the results) of a call of so many rows of inputs.
+
+        It is compiled and not run; a compiler that does not say what it holds gives the results.
+        """
         given = (*self.before, shapes(inputs, rows), *self.after)
-        function = self.program.function
-        results = jax.eval_shape(function, *given)
-        return measure_once(peak_bytes, self.name, function, *given), nbytes(results)
+        results = nbytes(jax.eval_shape(self.program.function, *given))
+        return self.program.peak_bytes(*given) or results, results
 
     def rows_within(self, inputs: PyTree, batch: int) -> tuple[int, int]:
         """(inputs at a time, at most `batch` and of a power of 2 that holds all; their bytes)."""
@@ -119,7 +116,7 @@ def in_batches(call: Call, inputs: PyTree, batch: int) -> PyTree:
     pieces = (
         jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs) for at in range(0, n, batch)
     )
-    parts = [call.program(*call.before, piece, *call.after, effort=EFFORT) for piece in pieces]
+    parts = [call.program(*call.before, piece, *call.after) for piece in pieces]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *parts)
 
 

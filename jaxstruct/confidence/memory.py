@@ -62,8 +62,8 @@ def memory(
 ) -> CallMemory:
     """The bytes that `k_best`, `marginals` or `sample` of these inputs will take.
 
-    It is counted from the traces of their programs; nothing is compiled or computed. `log_losses`
-    takes no more than `marginals`.
+    The compiler says it of their programs, which are compiled and not run. `log_losses` takes no
+    more than `marginals`.
 
     Args:
       problem, inputs: as in `k_best`.

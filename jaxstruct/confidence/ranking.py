@@ -13,7 +13,9 @@ from jaxstruct.confidence.batches import (
     check_bytes,
     in_batches,
     in_order,
+    nbytes,
     outputs_in_order,
+    shapes,
 )
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.compiling import program
@@ -51,9 +53,6 @@ def _ranked_batch(problem: Problem, weights: PyTree, inputs: PyTree, k: Static) 
 
 _ranked = program(_ranked_batch)
 
-_TRACED = 1000
-"""Of a k up to this the trace itself is made first."""
-
 
 def ranked_call(problem: Problem, weights: PyTree, k: int) -> Call:
     """`k_best` of a batch of inputs."""
@@ -64,18 +63,14 @@ def clipped(problem: Problem, weights: PyTree, inputs: PyTree, k: int) -> int:
     """k, or the number of outputs that an input of this bucket may have, where that is less.
 
     Raises:
-      ValueError: so many outputs of an input take more memory than there is. The bytes are linear
-        in k, and those of a large k are known from smaller ones: even its trace may hold tables of
-        its size.
+      ValueError: so many outputs of an input alone take more memory than there is. Nothing of the
+        size of k is traced for that.
     """
     if problem.inference.most_outputs is not None:
         k = min(k, max(1, problem.inference.most_outputs(inputs)))
-    if k > _TRACED:
-        some, more = (
-            ranked_call(problem, weights, few).bytes(inputs, 1)[0]
-            for few in (_TRACED // 2, _TRACED)
-        )
-        check_bytes("k_best", more + (more - some) * (k - _TRACED) // (_TRACED // 2))
+    one = Call("k_best", _ranked, (bare(problem), weights), (Static(1),))
+    given = (*one.before, shapes(inputs, 1), *one.after)
+    check_bytes("k_best", k * nbytes(jax.eval_shape(_ranked.function, *given)))
     return k
 
 

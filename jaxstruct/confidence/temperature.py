@@ -18,20 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.confidence.batches import (
-    EFFORT,
     bare,
-    inverse,
     log_loss_at,
     rows_within,
-    shapes,
 )
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
-from jaxstruct.core.peak_memory import peak_bytes
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.core.work import measure_once
 from jaxstruct.solvers.n_slack.task import pad_examples
 from jaxstruct.solvers.predict import weights_of
 from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_buckets
@@ -155,17 +150,10 @@ def _searched(
 _search = program(_searched)
 
 
-def _in_blocks(problem: Problem, weights: PyTree, x: PyTree, y: PyTree, batch: int) -> tuple:
-    """(x, y, real) with leading axes [blocks, rows], the rows as `in_batches` counts them."""
-    n, given = rows_of(y), (bare(problem), weights)
-
-    def bytes_of(rows: int) -> int:
-        block = (*shapes((x, y), rows), jax.ShapeDtypeStruct((rows,), bool))
-        b = inverse(weights, 1.0)
-        return measure_once(peak_bytes, "fit_temperature", _sums_of_block, *given, block, b)
-
+def _in_blocks(x: PyTree, y: PyTree, batch: int) -> tuple:
+    """(x, y, real) with leading axes [blocks, rows], of at most `batch` rows."""
+    n = rows_of(y)
     rows = min(batch, 1 << max(n - 1, 0).bit_length())
-    rows, _ = rows_within("fit_temperature", bytes_of, rows)
     total = -(-n // rows) * rows
     padded = (*pad_examples((x, y), total), jnp.arange(total) < n)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, rows, *leaf.shape[1:]), padded)
@@ -203,11 +191,16 @@ def fit_temperature(
     check_weights(problem, weights)
     checked_inference(problem, "log_loss")
     dtype = jnp.result_type(*jax.tree.leaves(weights))
-    blocks = tuple(
-        _in_blocks(problem, weights, x, y, batch) for x, y in zip(xs.parts, ys.parts, strict=True)
+    rest = jnp.asarray(sum(map(len, xs.index)), dtype), jnp.asarray(tolerance, dtype)
+
+    def given(batch: int) -> tuple:
+        parts = zip(xs.parts, ys.parts, strict=True)
+        return bare(problem), weights, tuple(_in_blocks(x, y, batch) for x, y in parts), *rest
+
+    batch, _ = rows_within(
+        "fit_temperature", lambda batch: _search.peak_bytes(*given(batch)) or 0, batch
     )
-    n = jnp.asarray(sum(map(len, xs.index)), dtype)
-    found = _search(bare(problem), weights, blocks, n, jnp.asarray(tolerance, dtype), effort=EFFORT)
+    found = _search(*given(batch))
     b, value, slope = (float(number) for number in found.seen)
     if not np.isfinite([value, slope]).all():
         raise ValueError(

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-COMPILING = "/jax/core/compile/"
-"""How the names of jax's events of these kinds start."""
+from jaxstruct.core.compiler import COMPILING
 
 COMPILE = "compile"
 """The part of a run that is neither training nor certifying."""

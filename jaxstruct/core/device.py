@@ -30,18 +30,9 @@ def zeros_on_device(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     return jax.device_put(np.zeros(shape, dtype))
 
 
-def zeros_to_take_over(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
-    """Zeros in a buffer of their own, which a program can take over."""
-    return to_take_over(np.zeros(shape, dtype))
-
-
-def to_take_over(values: np.ndarray) -> jax.Array:
-    """The same in a buffer of their own, which a program can take over.
-
-    The second move makes the copy: the first may share NumPy's memory, whatever `may_alias` says
-    (jax issue 37830), and a program takes over nothing that is shared.
-    """
-    return jax.device_put(jax.device_put(values), may_alias=False)
+def runs_on_cpu() -> bool:
+    """Whether programs that are traced now will run on a CPU."""
+    return jax.default_backend() == "cpu"
 
 
 def memory_limit() -> int | None:

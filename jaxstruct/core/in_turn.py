@@ -19,7 +19,6 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
-from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.types import Array
 
 
@@ -80,11 +79,7 @@ def _all(function: Callable, arguments: tuple) -> Any:
     def of_one(i: Array, arguments: tuple) -> Any:
         return function(*jax.tree.map(lambda leaf: Row(leaf, i if len(leaf) > 1 else 0), arguments))
 
-    def of_all(*arguments: Any) -> Any:
-        turns = jnp.arange(count, dtype=jnp.int32)
-        return jax.lax.map(lambda i: of_one(i, arguments), turns)
-
-    return one_kernel(of_all)(*arguments)
+    return jax.lax.map(lambda i: of_one(i, arguments), jnp.arange(count, dtype=jnp.int32))
 
 
 def in_turn(function: Callable) -> Callable:

@@ -21,8 +21,7 @@ from jaxstruct.core.contract import (
     Space,
 )
 from jaxstruct.core.derived_inference import completed_inference
-from jaxstruct.core.device import zeros_on_device
-from jaxstruct.core.one_kernel import runs_on_cpu
+from jaxstruct.core.device import runs_on_cpu, zeros_on_device
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import re
 import warnings
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,11 +21,9 @@ import numpy as np
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import as_list, kind_and_text_of, text_of
 from jaxstruct.core.compile_clock import compile_clock
-from jaxstruct.core.contract import Model
 from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, report_unseen_to
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
-from jaxstruct.core.work import Work, measure_once, work_of
 from jaxstruct.models.stream_batches import (
     Shape,
     Shapes,
@@ -35,8 +33,7 @@ from jaxstruct.models.stream_batches import (
     rows_of_class,
 )
 from jaxstruct.models.trained import TrainedModel, trained_model
-from jaxstruct.solvers.n_slack.cost_model import effort_for
-from jaxstruct.solvers.predict import decode_batch, decode_program
+from jaxstruct.solvers.predict import decode_program
 from jaxstruct.solvers.validation.checks import check_batch, check_inputs
 
 Device: TypeAlias = Any
@@ -136,8 +133,7 @@ class PredictionStream(Iterator[Any]):
         self._placed = [jax.device_put((bare, dict(model.weights)), one) for one in self.devices]
         self._shapes = Shapes(self._problem.padding)
         self._next_device = itertools.cycle(range(len(self.devices)))
-        self._work: dict[tuple, Work] = {}
-        self._numbers: defaultdict[tuple, float] = defaultdict(float)
+        self._sent_shapes: set[tuple] = set()
         self._found = self._run(iter(records))
 
     @property
@@ -153,7 +149,7 @@ class PredictionStream(Iterator[Any]):
     @property
     def programs(self) -> int:
         """Shapes of batches so far, each a compiled program of each device."""
-        return len(self._work)
+        return len(self._sent_shapes)
 
     def __iter__(self) -> PredictionStream:
         """Itself."""
@@ -287,23 +283,10 @@ class PredictionStream(Iterator[Any]):
             self._shapes.keep(shape, group.widths)
             number = next(self._next_device)
             model, weights = self._placed[number]
-            effort = self._effort(model, weights, padded)
+            self._sent_shapes.add(tuple(np.shape(leaf) for leaf in jax.tree.leaves(padded)))
             inputs = jax.device_put(padded, self.devices[number])
-            outputs = decode_program(model, weights, inputs, effort=effort)
+            outputs = decode_program(model, weights, inputs)
             chunk.sent.append(_Sent(group.places[which], padded, group.ragged, outputs))
-
-    def _effort(self, model: Model, weights: PyTree, padded: PyTree) -> str:
-        """By what batches of this shape have computed so far, this one included.
-
-        How long a stream is nobody knows. So a program is compiled anew, with more effort, when it
-        has worked for as long as that takes.
-        """
-        key = tuple(np.shape(leaf) for leaf in jax.tree.leaves(padded))
-        if key not in self._work:
-            self._work[key] = measure_once(work_of, "decode", decode_batch, model, weights, padded)
-        work = self._work[key]
-        self._numbers[key] += work.numbers
-        return effort_for(self._numbers[key], work.equations)
 
     def _ended(self, chunk: _Chunk) -> list:
         """What was found of a chunk, once all its batches are done."""

@@ -17,7 +17,6 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.fit import Training, train
 from jaxstruct.solvers.loop.host_loop import in_callers_order
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.cost_model import predicted_calls
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm, proven
 from jaxstruct.solvers.objective.formulations import Formulation
@@ -139,10 +138,7 @@ def certify(
     formulation, rules = checked_rules(*given, settings=settings)
     check_weights(problem, weights)
     weights = jax.tree.map(jnp.asarray, weights)
-    run = open_run(
-        problem, inputs, outputs, formulation, C, example_weights, settings,
-        predicted_calls(tolerance, max_passes),
-    )  # fmt: skip
+    run = open_run(problem, inputs, outputs, formulation, C, example_weights, settings)
     norm = coordinate_norm(problem, weights, run.task.inputs[0])
     if norm is None:
         raise ValueError(

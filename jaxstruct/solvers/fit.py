@@ -36,7 +36,6 @@ from jaxstruct.solvers.loop.host_loop import (
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.cost_model import predicted_calls
 from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.n_slack.state import Info, State
 from jaxstruct.solvers.n_slack.thresholds import (
@@ -344,9 +343,8 @@ def fit(
     words = f"{formulation.name}, C = {float(C):g}"
     verbose = verbose if processes.leads else False
     with training_progress(max_passes, words, verbose, tolerance) as show:
-        calls = predicted_calls(tolerance, max_passes)
         given = problem, inputs, outputs, formulation, C, example_weights, settings
-        run = open_run(*given, calls, mesh, processes)
+        run = open_run(*given, mesh, processes)
         common, session = {}, None
         if processes.several or checkpoint is not None:
             common = in_common(problem, run.settings, formulation, rules, min_margin)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -15,12 +14,9 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucket_shapes
 from jaxstruct.core.sizes import size_class, text_of_bytes
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.n_slack.cost_model import capacity_of, efforts_of
-from jaxstruct.solvers.n_slack.task import FEW_ROWS, Task, batch_shapes
-from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
-from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.n_slack.capacity import capacity_of
+from jaxstruct.solvers.n_slack.task import FEW_ROWS, batch_shapes
 from jaxstruct.solvers.settings import (
-    Efforts,
     Settings,
     check_settings,
     enumerates,
@@ -49,13 +45,6 @@ AN_EXAMPLE = 400
 blocks, its weight, nine numbers of its last oracle call, and all of them in float64 while they are
 summed."""
 
-COMPILING = {"quick": (60, 0), "fair": (85, 0), "good": (75, 85), "full": (75, 85)}
-"""MB that XLA's compiler takes by its effort, once and for every bucket, beside which all arrays
-may lie: fitted to what processes of nine tasks held at their peaks, which it meets to 8 percent."""
-
-USUAL = "svm1_margin"
-"""The formulation whose oracle says how hard a training is compiled."""
-
 UNEVEN = 1.1
 """By how much the largest block may exceed the mean."""
 
@@ -75,8 +64,6 @@ class Memory(NamedTuple):
       slots: an example at the start; where a working set fills up, the number is doubled.
       at_rest: of a training in blocks what the others take: planes, at most `block_bytes` of them,
         and `AN_EXAMPLE` bytes an example.
-      compiling: what the compiler takes, at the effort that `fit` chooses for svm1_margin; of a
-        training in blocks at the effort that the settings name, else at full effort.
     """
 
     examples: int
@@ -85,7 +72,6 @@ class Memory(NamedTuple):
     weights: int
     slots: int
     at_rest: int = 0
-    compiling: int = 0
 
     @property
     def total(self) -> int:
@@ -126,7 +112,8 @@ def memory(
 ) -> Memory:
     """The bytes that `fit(problem, inputs, outputs, settings=settings)` will take.
 
-    It follows from shapes and from a trace of the oracle; nothing of the size of the data is made.
+    It follows from shapes; nothing of the size of the data is made. What Python, JAX and its
+    compiler take comes on top, some 0.3 GB.
     `confidence.memory` says what the k best outputs, marginals and samples take.
 
     Args:
@@ -146,45 +133,10 @@ def memory(
     n = examples_in(inputs, outputs)
     buckets = bucket_shapes(problem.padding, inputs, outputs)
     if blocks is None:
-        efforts = _efforts(problem, settings, buckets)
-        found = _memory_of(problem, settings, buckets)
-        return found._replace(compiling=_compiling(efforts, len(buckets)))
+        return _memory_of(problem, settings, buckets)
     found = _memory_of(problem, settings, _shares(buckets, checked_size("blocks", blocks)))
     rest = min(block_bytes, found.working_sets // COPIES * blocks)
-    found = _of_block(found, blocks)
-    effort = "full" if settings.effort == "auto" else settings.effort
-    efforts = effort if isinstance(effort, Efforts) else (effort,)
-    return found._replace(
-        at_rest=rest + AN_EXAMPLE * n, compiling=_compiling(efforts, len(buckets))
-    )
-
-
-def _compiling(efforts: Sequence[str], buckets: int) -> int:
-    return 10**6 * max(once + each * buckets for once, each in (COMPILING[one] for one in efforts))
-
-
-def _efforts(
-    problem: Problem, settings: Settings, buckets: list[tuple[int, PyTree, PyTree]]
-) -> tuple[str, str]:
-    """Of the oracle and of sweeps."""
-    dtype = str(jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
-    shapes = batch_shapes(problem, settings, [count for count, *_ in buckets])
-    rows = list(map(math.prod, shapes))
-
-    def inputs_of(n: int, x: PyTree) -> PyTree:
-        return jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(
-                (n, *leaf.shape), jax.dtypes.canonicalize_dtype(leaf.dtype)
-            ), x
-        )  # fmt: skip
-
-    inputs = tuple(inputs_of(n, x) for n, (_, x, _) in zip(rows, buckets, strict=True))
-    outputs = tuple(_rows_of(y, n) for n, (*_, y) in zip(rows, buckets, strict=True))
-    formulation = FORMULATIONS[USUAL]
-    terms = penalty(formulation, 1.0, np.ones(sum(rows)), sum(rows), dtype)
-    task = Task(inputs, outputs, terms)
-    found = efforts_of(problem, settings, oracle_for(problem, formulation), task)
-    return found.oracle, found.sweeps
+    return _of_block(found, blocks)._replace(at_rest=rest + AN_EXAMPLE * n)
 
 
 def _of_block(found: Memory, blocks: int) -> Memory:

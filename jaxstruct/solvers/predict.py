@@ -9,10 +9,7 @@ from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Model, Problem
 from jaxstruct.core.padding import ragged_leaves, restored
-from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
-from jaxstruct.core.work import measure_once, work_of
-from jaxstruct.solvers.n_slack.cost_model import PREDICTIONS, effort_for
 from jaxstruct.solvers.n_slack.task import padded_rows
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_inputs
@@ -81,14 +78,5 @@ def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) ->
     pieces = [
         jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs) for at in range(0, n, batch)
     ]
-    effort = _effort(model, weights, pieces)
-    parts = [decode_program(model, weights, piece, effort=effort) for piece in pieces]
+    parts = [decode_program(model, weights, piece) for piece in pieces]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *parts)
-
-
-def _effort(model: Model, weights: PyTree, pieces: list[PyTree]) -> str:
-    """By the work on so many batches, or on as many more as are of their size class."""
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), pieces[0])
-    work = measure_once(work_of, "decode", decode_batch, model, weights, one)
-    numbers = PREDICTIONS * size_class(len(pieces), 1) * work.numbers
-    return effort_for(numbers, work.equations)

@@ -16,7 +16,6 @@ from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Rules
 from jaxstruct.solvers.loop.progress import check_verbose
-from jaxstruct.solvers.n_slack.cost_model import CALLS
 from jaxstruct.solvers.n_slack.run import Run, resolved_settings
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Shapes, Task, batch_shapes, make_task, row_index
@@ -127,7 +126,6 @@ def open_run(
     C: float,
     example_weights: np.ndarray | None,
     settings: Settings,
-    calls: int = CALLS,
     mesh: Mesh | None = None,
     processes: Processes = ALONE,
 ) -> Run:
@@ -139,9 +137,7 @@ def open_run(
     )  # fmt: skip
     sizes = batch_and_group(problem, settings, most, shards)
     place = placed(mesh, processes, problem, task, rows, sizes)
-    resolved = resolved_settings(
-        problem, formulation, settings, place.parts[0], sizes, checked, calls, shards
-    )
+    resolved = resolved_settings(problem, settings, place.parts[0], sizes, checked, shards)
     oracle = oracle_for(problem, formulation)
     return Run(problem, formulation, resolved, task, place, rows, oracle, sample, SweepBuffers())
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import jax
 
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import is_tested, reads_differences
 from jaxstruct.core.types import PyTree
@@ -51,14 +50,6 @@ class NewtonOptions(NamedTuple):
     line_trials: int = 12
     tolerance: float = 0.5
     cg_tolerance: float = 0.3
-
-
-class Efforts(NamedTuple):
-    """How much the compiler tries at each program of a run: names of `core.compiling.EFFORTS`."""
-
-    oracle: str
-    sweeps: str
-    newton: str
 
 
 GROUP, FEWEST_IN_GROUP = 16, 4
@@ -106,8 +97,6 @@ class Settings(NamedTuple):
       checked_examples: on how many examples the rules of a problem are tried before a run and at
         its end; 0 for none. None for 4, and none where the problem is made
         with tested=True, as this package's are: trying them compiles for seconds.
-      effort: how much the compiler tries, a name of `core.compiling.EFFORTS` for all programs, one
-        for each, or "auto": by the work that shapes predict.
       synchronisations: how often the shards of a mesh meet in w in each sweep, None for as often as
         there are shards, at least 4 times.
       seed: of the order of the examples.
@@ -130,7 +119,6 @@ class Settings(NamedTuple):
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
     checked_examples: int | None = None
-    effort: str | Efforts = "auto"
     synchronisations: int | None = None
     seed: int = 0
 
@@ -164,7 +152,6 @@ class ResolvedSettings(NamedTuple):
     warm_passes: int
     newton: NewtonOptions
     checked_examples: int
-    effort: Efforts
     synchronisations: int
     seed: int
 
@@ -182,14 +169,9 @@ def check_settings(settings: Settings) -> None:
         "variant": ("auto", "subspace", "full"),
         "safeguard": SAFEGUARDS,
         "working_sets": ("auto", "grown", "enumerated"),
-        "effort": ("auto", *EFFORTS),
     }
-    given = {name: getattr(settings, name) for name in choices}
-    if isinstance(settings.effort, Efforts):
-        del given["effort"]
-        given |= {f"effort.{name}": value for name, value in settings.effort._asdict().items()}
-    for name, value in given.items():
-        allowed = choices.get(name, tuple(EFFORTS))
+    for name, allowed in choices.items():
+        value = getattr(settings, name)
         if value not in allowed:
             raise ValueError(f"{name} is {text_of(value)}; choose one of {allowed}")
     for name in _INTEGERS:

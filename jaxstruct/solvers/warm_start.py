@@ -128,8 +128,7 @@ def restart(run: Run, start: Solution, C: float) -> State:
     beta = beta * np.minimum(share, 1)[:, None]
     sets = sets._replace(multipliers=on_device(beta))
     multiplier_sum = multiplier_sum * np.minimum(share, 1)
-    orders, effort = alone.placement.every_batch[0], run.settings.effort
-    w = rebuilt_weights(problem, task, sets, orders, effort=effort.newton)
+    w = rebuilt_weights(problem, task, sets, alone.placement.every_batch[0])
     w = jax.tree.map(lambda leaf: on_device(processes.sum_arrays(np.asarray(leaf))), w)
     gain = float(np.sum(beta * np.asarray(sets.bounds)))
     products = np.asarray(_products(alone, w, sets))

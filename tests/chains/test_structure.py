@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxstruct.core.one_kernel import one_kernel
 
 from jaxstruct import Space, joint_feature, make_problem
 from jaxstruct.chains.token_features import KernelTokens, token_gram
-from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.transposition import no_coordinates
 from tests.chains.structure_cases import (
     MODELS,

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.device import on_device, zeros_on_device, zeros_to_take_over
+from jaxstruct.core.compiler import SWITCH, zeros_to_take_over
+from jaxstruct.core.device import on_device, zeros_on_device
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -38,6 +39,7 @@ def test_zeros_that_a_program_takes_over(monkeypatch: pytest.MonkeyPatch, shift:
         return room[start : start + 4 * shape[0] * shape[1]].view(dtype).reshape(shape)
 
     bytes_of_zeros = np.zeros
+    monkeypatch.setenv(SWITCH, "0")
     monkeypatch.setattr(np, "zeros", zeros_at)
     zeros = zeros_to_take_over((64, 64), "float32")
     monkeypatch.undo()

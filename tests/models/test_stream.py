@@ -17,7 +17,6 @@ import pytest
 from scipy import sparse
 
 import jaxstruct as js
-from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.models import BadRecord
 from jaxstruct.models.stream import BATCHES
@@ -209,22 +208,6 @@ def test_few_programs_serve_streams_of_all_lengths() -> None:
     stream = js.predict_stream(model, ([["a"]] * int(n) for n in lengths), batch=32)
     assert [len(one) for one in stream] == lengths.tolist()
     assert stream.programs <= 16 and stream.compile_seconds > 0
-
-
-def test_programs_that_work_long_are_compiled_with_more_effort(monkeypatch) -> None:
-    efforts = []
-    for name, most in (("QUICK", 300.0), ("FAIR", 600.0), ("GOOD", 900.0)):
-        monkeypatch.setattr(f"jaxstruct.solvers.n_slack.cost_model.{name}", most)
-    from jaxstruct.models import stream as module
-
-    whole = module.decode_program
-    monkeypatch.setattr(
-        module, "decode_program", lambda *a, effort: efforts.append(effort) or whole(*a)
-    )
-    model, good = model_of("dense"), records_of("dense", 400)
-    assert list(js.predict_stream(model, good, batch=4)) == model.predict(good)
-    assert efforts == sorted(efforts, key=[*EFFORTS].index)
-    assert set(efforts) == set(EFFORTS)
 
 
 TWO = """

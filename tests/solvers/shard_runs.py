@@ -63,7 +63,7 @@ def one_run(seed: int) -> Run:
     shards, synchronisations = int(random.choice(SHARDS)), int(random.choice(MEETINGS))
     case = random_case(seed, n=24, d=3)
     given = {"variant": "subspace", "group": 2, "oracle_batch": 4, "certify_every": 1,
-             "effort": "quick", "synchronisations": synchronisations}  # fmt: skip
+             "synchronisations": synchronisations}  # fmt: skip
     settings = js.Settings(**given | options)
     duals: list[float] = []
     meshes = [None, jax.make_mesh((shards,), ("shards",), devices=jax.devices()[:shards])]

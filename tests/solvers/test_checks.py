@@ -15,7 +15,6 @@ from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, mul
 from jaxstruct.solvers import warm_start
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.placement import one_device
-from jaxstruct.solvers.settings import Efforts
 from tests.lib.refusals import refused
 from tests.solvers.cases import FULL
 
@@ -141,8 +140,6 @@ def test_numbers(options, match):
         ({"active": -1}, "active must be 0 .all slots. or at least 3, got -1"),
         ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
         ({"capacity": "8"}, "capacity must be an integer, got '8'"),
-        ({"effort": "most"}, "effort is 'most'; choose one of"),
-        ({"effort": Efforts("fair", "auto", "full")}, "effort.sweeps is .auto.; choose one of"),
         ({"oracle_batch": 16.0}, "oracle_batch must be an integer, got 16.0"),
         ({"seed": "a"}, "seed must be an integer, got 'a'"),
         ({"fading": "fast"}, "fading must be a number, got 'fast'"),

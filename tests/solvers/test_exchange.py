@@ -21,7 +21,6 @@ SETTINGS = Settings(
     working_sets="enumerated",
     group=2,
     oracle_batch=2,
-    effort="quick",
 )
 
 
@@ -57,7 +56,7 @@ class Stand:
         slots = shards.put(np.zeros((len(self.rows), 0), np.int32))
         w, beta, *_ = sweeps_shards_program(
             self.planes, self.visits, shards.mesh, synchronisations, shards.task, state.weights,
-            state.sets, slots, plan, np.int32(3), [], effort="quick",
+            state.sets, slots, plan, np.int32(3), [],
         )  # fmt: skip
         return jax.tree.map(np.asarray, w), np.asarray(beta)
 

@@ -8,7 +8,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.solvers import prepare
-from jaxstruct.solvers.memory import AN_EXAMPLE, COMPILING, COPIES, Memory, blocks_within, memory
+from jaxstruct.solvers.memory import AN_EXAMPLE, COPIES, Memory, blocks_within, memory
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.task import FEW_ROWS
 from jaxstruct.solvers.out_of_core import blocks as blocks_module
@@ -28,7 +28,7 @@ def test_the_bytes_of_a_training(output_type, several, monkeypatch) -> None:
         monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 20)
     problem, x, y = OUTPUT_TYPES[output_type](4, 40, 30)
     foretold = memory(problem, x, y)
-    settings = js.Settings(variant="subspace", effort="quick", max_capacity=foretold.slots)
+    settings = js.Settings(variant="subspace", max_capacity=foretold.slots)
     run = prepare.prepare_run(problem, x, y, settings=settings)
     assert foretold.examples == nbytes((run.task.inputs, run.task.outputs))
     state = cutting_plane.init(run)
@@ -107,15 +107,6 @@ def test_the_bytes_of_a_block(output_type, monkeypatch) -> None:
     assert "at_rest" in str(foretold) and "at_rest" not in str(whole)
     assert memory(problem, x, y, settings, blocks=4, block_bytes=1).at_rest == AN_EXAMPLE * 96 + 1
     refused("blocks", memory, problem, x, y, settings, blocks=0)
-    compiling = [
-        memory(problem, x, y, settings._replace(effort=effort), blocks=4).compiling
-        for effort in ("quick", js.solvers.settings.Efforts("quick", "fair", "quick"), "auto")
-    ]
-    assert compiling == [10**6 * sum(COMPILING[name]) for name in ("quick", "fair", "full")]
-    every = memory(problem, x, y), memory(problem, x, y, js.Settings(effort="full"))
-    assert [each.compiling for each in every] == [
-        10**6 * sum(COMPILING[e]) for e in ("quick", "full")
-    ]
 
 
 def test_the_fewest_blocks_within_so_many_bytes() -> None:

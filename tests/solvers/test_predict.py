@@ -12,8 +12,6 @@ import jaxstruct as js
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multiclass
-from jaxstruct.solvers import predict as predict_module
-from jaxstruct.solvers.n_slack import cost_model
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from tests.lib.refusals import refused
 from tests.solvers.cases import padded_rows
@@ -108,23 +106,3 @@ def test_structures_check_inputs_without_outputs():
     with refused(r"inputs.length\[0\] is 9: expected 0..7"):
         js.predict(labels, labels.initial_weights, words._replace(length=np.array([9])))
     refused("inputs must be a ChainInput", js.predict, labels, labels.initial_weights, X[None])
-
-
-def test_the_effort_is_that_of_the_work_on_all_batches(monkeypatch):
-    """Few inputs compile with little effort, many with more; what is predicted is the same."""
-    problem, random = multiclass(4, 3), np.random.default_rng(0)
-    w = {"weights": random.normal(size=(4, 3)).astype(np.float32)}
-    efforts, decode = [], predict_module.decode_program
-
-    def watched(*given, effort):
-        efforts.append(effort)
-        return decode(*given, effort=effort)
-
-    monkeypatch.setattr(predict_module, "decode_program", watched)
-    monkeypatch.setattr(cost_model, "QUICK", 1_000 * cost_model.PREDICTIONS)
-    for n, wanted in ((16, ["quick"]), (160, ["fair"] * 10)):
-        del efforts[:]
-        x = random.normal(size=(n, 4)).astype(np.float32)
-        found = js.predict(problem, w, x, batch=16)
-        np.testing.assert_array_equal(found, np.argmax(x @ w["weights"], axis=1))
-        assert efforts == wanted

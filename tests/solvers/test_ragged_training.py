@@ -365,7 +365,7 @@ def test_a_structure_of_ones_own_says_how_its_outputs_are_padded(monkeypatch) ->
         js.Oracles(loss_augmented_decode=_own_augmented),
         padding=js.Padding(output_sizes=_own_sizes),
     )
-    settings = js.Settings(variant="subspace", effort="quick", checked_examples=0, capacity=16)
+    settings = js.Settings(variant="subspace", checked_examples=0, capacity=16)
     monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
     x, y = {"tokens": js.ragged(TOKENS), "length": Y.lengths}, Y
     every, longest = np.arange(len(Y)), size_class(int(Y.lengths.max()))

@@ -26,7 +26,7 @@ def _used_up(state):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_step_uses_up_its_state_where_it_may(x64, way):
     """It is the same step; otherwise the old state stays."""
-    settings = Settings(working_sets=way, effort="quick")
+    settings = Settings(working_sets=way)
     run = random_case(seed=5).run("svm1_margin", 1.0, settings)
 
     def stepped(state, takes_over):
@@ -44,7 +44,7 @@ def test_a_step_uses_up_its_state_where_it_may(x64, way):
 def test_fit_leaves_what_others_hold(x64, way):
     """The solution that it starts from, and the states that a callback sees."""
     case, states = random_case(seed=5), []
-    settings = Settings(working_sets=way, variant="subspace", effort="quick")
+    settings = Settings(working_sets=way, variant="subspace")
 
     def trained(**options):
         return fit(case.problem(), case.x, case.y, max_passes=4, settings=settings, **options)
@@ -81,5 +81,5 @@ def test_a_run_asks_once_what_stays_as_it_is():
         finally:
             sys.setprofile(before)
     assert found.statistics.passes == 10 and calls["resolved_settings"] == 1
-    assert calls["efforts_of"] == calls["open_run"] == 1 and calls["open_round"] == 10
+    assert calls["open_run"] == 1 and calls["open_round"] == 10
     assert calls.total() < 2500

@@ -159,7 +159,7 @@ def test_few_examples_in_small_batches_are_of_one_class() -> None:
 def test_more_padding_changes_no_training(monkeypatch) -> None:
     """The same planes, to the last bit, as without the rows that small batches add."""
     problem, x, y = alignments(0, 5, 8)
-    settings = js.Settings(oracle_batch=1, group=1, chunks=5, effort="quick")
+    settings = js.Settings(oracle_batch=1, group=1, chunks=5)
 
     def train():
         found = js.fit(problem, x, y, "svm1_margin", 5.0, tolerance=0.05, settings=settings)

@@ -53,7 +53,7 @@ class Start:
         scratch = empty_scratch(self.problem, self.task, self.state.sets, self.none)
         return sweeps_program(
             self.problem, self.options, self.task, self.state.weights, self.state.sets,
-            self.none, plan, np.int32(7), scratch, effort="quick",
+            self.none, plan, np.int32(7), scratch,
         )[:3]  # fmt: skip
 
     def passed(self, count):
@@ -121,7 +121,7 @@ def test_the_room_of_sweeps_is_used_again(x64):
     def swept(scratch):
         return sweeps_program(
             planes, start.options, task, start.state.weights, sets, slots, plan,
-            np.int32(7), scratch, effort="quick",
+            np.int32(7), scratch,
         )  # fmt: skip
 
     held = SweepBuffers()

@@ -143,7 +143,7 @@ def test_large_sets_never_change_over(way, largest, larger):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_step_follows_the_rule(x64, way):
     """The step after ten equal gaps is a Newton step, and so are those after it."""
-    case, settings = random_case(seed=5), Settings(working_sets=way, effort="quick")
+    case, settings = random_case(seed=5), Settings(working_sets=way)
     run = case.run("svm1_margin", 1.0, settings)
 
     def stepped(state):

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import in_column_blocks
-from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles.spans import fill, of_arcs, whole_sentences
 
@@ -94,7 +93,7 @@ def _decoded(arcs: Array, length: Array) -> Array:
       arcs: [T + 1, T, B]. length: [B].
     """
     T, B = arcs.shape[1:]
-    charts = one_kernel(_fill)(*of_arcs(arcs))
+    charts = _fill(*of_arcs(arcs))
     root = jnp.argmax(whole_sentences(charts, arcs[0], length), axis=0).astype(jnp.int32)
     return _traced(Splits(*(table.reshape(T, T, B) for table in charts.kept)), root, length)
 

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import in_column_blocks, of_one_example
-from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles.spans import (
     Charts,
@@ -149,16 +148,16 @@ def _blocks(kernel: Callable) -> Callable:
 
 
 def _projective_sum(arcs: Array, length: Array) -> Array:
-    whole = whole_sentences(one_kernel(_inside)(*of_arcs(arcs)), arcs[0], length)
+    whole = whole_sentences(_inside(*of_arcs(arcs)), arcs[0], length)
     return log_sum(whole, 0)
 
 
 def _projective_marginals(arcs: Array, length: Array) -> tuple[Array, Array]:
-    charts = one_kernel(_inside)(*of_arcs(arcs))
+    charts = _inside(*of_arcs(arcs))
     whole = whole_sentences(charts, arcs[0], length)
     total = log_sum(whole, 0)
     root = jnp.where(whole > -jnp.inf, jnp.exp(whole - total[None]), 0)
-    right, left = one_kernel(_outside)(charts, _seeds(root, length))
+    right, left = _outside(charts, _seeds(root, length))
     return total, to_arcs(right, left, root)
 
 

@@ -33,7 +33,6 @@ import jax.numpy as jnp
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.loops import scan_first
 from jaxstruct.core.types import Array
-from jaxstruct.core.work import repeated
 from jaxstruct.graphs.oracles.layout import (
     MOST_WRITTEN,
     Layout,
@@ -46,9 +45,6 @@ from jaxstruct.graphs.oracles.layout import (
     with_rows_at,
 )
 
-USUAL_PASSES = 20
-"""Of message passing, by which its work is predicted: their number is data, and a trace counts one.
-Without it small trainings were compiled with the least effort and ran seven times as long."""
 LITTLE = 1e-6
 """Below it nothing is left of a node but rounding."""
 
@@ -235,9 +231,8 @@ def sweep(
     real = layout.low < layout.nodes.shape[0]
     rows = (layout.low, layout.high, layout.pairs, up, down, share, real)
     none = jnp.zeros_like(beliefs[0, 0])
-    body = repeated(_step(upward, reduce, dampen), USUAL_PASSES * layout.low.shape[0])
     (beliefs, lifted, change), (new,) = scan_first(
-        body, (beliefs, none, none), rows, layout.count, reverse=not upward
+        _step(upward, reduce, dampen), (beliefs, none, none), rows, layout.count, reverse=not upward
     )
     left = shares.left_up if upward else shares.left_down
     bound = lifted + _own_terms(layout, left, beliefs, reduce)

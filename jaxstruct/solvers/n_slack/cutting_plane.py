@@ -50,8 +50,7 @@ def init(run: Run) -> State:
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     for part in run.placement.parts:
         if settings.enumerated:
-            given = problem, part.terms, part.inputs, part.outputs
-            sets = enumerated_program(*given, effort="quick")
+            sets = enumerated_program(problem, part.terms, part.inputs, part.outputs)
         else:
             sets = empty_working_sets(part.outputs, settings.capacity, str(dtype))
         states.append(State(own_weights(problem), sets, None, 30.0, 0, None))

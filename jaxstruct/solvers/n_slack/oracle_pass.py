@@ -16,7 +16,7 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Differences, LookedUp, Problem
-from jaxstruct.core.one_kernel import one_kernel, runs_on_cpu
+from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -130,7 +130,7 @@ def _look_up_one_by_one(
         return jax.lax.map(one, (batch.index, batch.y_true, batch.theta, y))
 
     given = inputs, sets.outputs, sets.occupied, batch._replace(x=None), y
-    found = one_kernel(every)(problem.space.differences, *given)
+    found = every(problem.space.differences, *given)
     scores, products, squared = (leaf.astype(sets.losses.dtype) for leaf in found[:3])
     return scores, PlaneLookup(products, squared, found.known)
 
@@ -307,7 +307,7 @@ def _write_rows(old: PyTree, new: PyTree, index: Array, span: tuple[Array, Array
     def write_all(old: PyTree, new: PyTree, index: Array, span: tuple[Array, Array]) -> PyTree:
         return jax.lax.fori_loop(*span, lambda at, old: write(at, old, new, index), old)
 
-    return one_kernel(write_all)(old, new, index, span)
+    return write_all(old, new, index, span)
 
 
 def oracle_pass(

@@ -105,17 +105,15 @@ class Placement(abc.ABC):
         """Zeros over all rows, where the rows are, which a program can take over."""
 
     @abc.abstractmethod
-    def call_oracles(self, problem: Problem, options: Any, *given: Any, effort: str) -> tuple:
+    def call_oracles(self, problem: Problem, options: Any, *given: Any) -> tuple:
         """`oracle_pass.oracle_pass` on every part; given: what it takes after the task."""
 
     @abc.abstractmethod
-    def sweep(
-        self, options: VisitOptions, synchronisations: int, *given: Any, effort: str
-    ) -> tuple:
+    def sweep(self, options: VisitOptions, synchronisations: int, *given: Any) -> tuple:
         """`sweeps.sweeps_pass` on every part, which meet so often a sweep; given: as above."""
 
     @abc.abstractmethod
-    def newton(self, options: NewtonOptions, w: PyTree | None, *given: Any, effort: str) -> Any:
+    def newton(self, options: NewtonOptions, w: PyTree | None, *given: Any) -> Any:
         """`proximal_newton.proximal_newton_pass` over all parts; w: None to be made of the span,
         which is that of the multipliers then. given: as above, after w."""
 

@@ -128,9 +128,7 @@ def _sweep(
     free = buffers.take(place.planes, place.task, sets, slots, place.zeros)
     given = w, sets, slots, _plan(now, chosen, count), now.clock, free
     sweep = partial(place.sweep, settings.visits, settings.synchronisations, *given)
-    w, multipliers, last_used, _, free = time_part(
-        now.seconds, "sweeps", partial(sweep, effort=settings.effort.sweeps)
-    )
+    w, multipliers, last_used, _, free = time_part(now.seconds, "sweeps", sweep)
     buffers.give_back(free)
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
 
@@ -220,7 +218,7 @@ def call_oracles(
     oracle = run.oracle if problem is place.problem else oracle_for(problem, run.formulation)
     options = OracleOptions(oracle, report.slots.shape[1])
     call = partial(place.call_oracles, problem, options, w, sets, report, calls)
-    return time_part(now.seconds, name, partial(call, effort=run.settings.effort.oracle))
+    return time_part(now.seconds, name, call)
 
 
 def _empty_report(now: OpenRound, sets: WorkingSets) -> OracleReport:
@@ -310,7 +308,7 @@ def full_round(now: OpenRound, state: State) -> tuple[State, np.ndarray, np.ndar
     w, span = (None, state.sets.multipliers) if state.span is None else (state.weights, state.span)
     given = w, span, state.sets, np.asarray(state.sigma, span.dtype), now.clock
     newton = partial(place.newton, settings.newton, *given)
-    found = time_part(now.seconds, "newton", partial(newton, effort=settings.effort.newton))
+    found = time_part(now.seconds, "newton", newton)
     solved = int(found.newton_steps) < settings.newton.newton_steps
     whole = float(found.length) > NEARLY_WHOLE
     factor = LONGER if solved and whole else 1.0 if whole else SHORTER

@@ -10,12 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.contract import Problem
-from jaxstruct.solvers.n_slack.cost_model import CALLS, capacity_of, efforts_of, most_outputs
+from jaxstruct.solvers.n_slack.capacity import capacity_of, most_outputs
 from jaxstruct.solvers.n_slack.placement import Placement
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.objective.formulations import Formulation
-from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.settings import ResolvedSettings, Settings, VisitOptions, enumerates
 from jaxstruct.solvers.validation.oracle_rules import Sample
 
@@ -67,19 +66,17 @@ class Run(NamedTuple):
 
 def resolved_settings(
     problem: Problem,
-    formulation: Formulation,
     settings: Settings,
     task: Task,
     sizes: tuple[int, int],
     checked: int = 0,
-    calls: int = CALLS,
     shards: int = 1,
 ) -> ResolvedSettings:
     """The settings of a run with no choice left open.
 
     Args:
       task: what one device has. sizes: of `batch_and_group`. checked: of `examples_to_check`.
-      calls: oracle calls an example that the run will make. shards: of a mesh.
+      shards: of a mesh.
     """
     batch, group = sizes
     settings, enumerated = settings._replace(oracle_batch=batch), enumerates(problem, settings)
@@ -113,7 +110,6 @@ def resolved_settings(
         warm_passes=settings.warm_passes,
         newton=settings.newton,
         checked_examples=checked,
-        effort=efforts_of(problem, settings, oracle_for(problem, formulation), task, calls),
         synchronisations=settings.synchronisations or max(FEWEST_SYNCHRONISATIONS, shards),
         seed=settings.seed,
     )

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.buckets import bucket_slices, rows_at
+from jaxstruct.core.compiler import zeros_to_take_over
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.device import zeros_to_take_over
-from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -94,9 +93,8 @@ def see_slots(
         if reads_differences(problem):  # planes as they are
             whole = [own._replace(differences=own.sets.outputs) for own in whole]
         return whole, scratch
-    cut = one_kernel(_cut) if reads_differences(problem) else _cut
     scratch = [
-        cut(problem, bucket, slots[own], order[0].reshape(-1, options.group), count, held)
+        _cut(problem, bucket, slots[own], order[0].reshape(-1, options.group), count, held)
         for bucket, own, order, count, held in zip(
             whole, bucket_slices(task.outputs), plan.orders, plan.groups, scratch, strict=True
         )
@@ -264,7 +262,7 @@ def make_visits(
     grouped = [order.reshape(-1, options.group) for order in orders]
     own = [multipliers[place] for place in places]
     in_place = seen[0].differences is not None
-    make = one_kernel(_visits_in_place) if in_place else _visits_in_buffers
+    make = _visits_in_place if in_place else _visits_in_buffers
     w, own, gain = make(problem, Static((options, turns)), seen, w, own, grouped, spans)
     return w, jnp.concatenate(own), gain
 

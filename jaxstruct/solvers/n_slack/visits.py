@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.one_kernel import one_kernel, runs_on_cpu
+from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, plane_coefficients
 from jaxstruct.solvers.objective.block_dual import (
@@ -148,7 +148,7 @@ def _solve_stored(
     blocks = gram, diagonal, gradient, start, occupied, ridge
     if not runs_on_cpu():
         return jax.vmap(lambda *block: one(block))(*blocks)
-    return one_kernel(lambda *blocks: jax.lax.map(one, blocks))(*blocks)
+    return jax.lax.map(one, blocks)
 
 
 def _solve_blocks(

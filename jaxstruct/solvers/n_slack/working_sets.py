@@ -16,8 +16,7 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.device import on_device
-from jaxstruct.core.one_kernel import one_kernel, runs_on_cpu
+from jaxstruct.core.device import on_device, runs_on_cpu
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.objective.formulations import Penalty, power_of_loss
 
@@ -230,7 +229,7 @@ def insert(
       span: (first, last + 1) of the B, outside which nothing is written.
     """
     if runs_on_cpu():
-        return one_kernel(_insert_one_by_one)(sets, index, proposals, clock, span)
+        return _insert_one_by_one(sets, index, proposals, clock, span)
     at = (index, proposals.slot)
 
     def put(leaf: Array, value: AnyArray) -> Array:

@@ -20,7 +20,6 @@ from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState
-from jaxstruct.solvers.n_slack.cost_model import predicted_calls
 from jaxstruct.solvers.n_slack.rounds import (
     OpenRound,
     cached_sweeps,
@@ -120,11 +119,8 @@ class BlockAscent:
             if number == 0:
                 sample = sample_of(problem, inputs, outputs, checked)
         check_oracle(problem, formulation, sample)
-        calls = predicted_calls(self.rules.tolerance, self.rules.max_passes) * self.blocks.count
         task, rows = self.blocks.read(0)
-        self.settings = resolved_settings(
-            problem, formulation, settings, task, self.blocks.sizes, checked, calls
-        )
+        self.settings = resolved_settings(problem, settings, task, self.blocks.sizes, checked)
         place = OneDevice(problem, task, self.blocks.sizes)
         oracle = oracle_for(problem, formulation)
         self.run = Run(
@@ -139,10 +135,7 @@ class BlockAscent:
         """The working sets of a block as its last visit left them."""
         packed, task = self.cache.take(number), block.task
         if self.settings.enumerated:
-            effort = self.settings.effort.oracle
-            sets = enumerated_program(
-                self.problem, task.terms, task.inputs, task.outputs, effort=effort
-            )
+            sets = enumerated_program(self.problem, task.terms, task.inputs, task.outputs)
             return sets if packed is None else unpack_enumerated(packed, sets)
         if packed is None:
             return empty_working_sets(task.outputs, capacity, str(self.dtype))

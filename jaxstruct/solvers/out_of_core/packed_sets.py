@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxstruct.core.archive import Archive
 from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.device import to_take_over
+from jaxstruct.core.compiler import to_take_over
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 

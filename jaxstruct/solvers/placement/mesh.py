@@ -298,26 +298,22 @@ class Shards(Placement):
         return jax.tree.map(lambda leaf: self.gathered(leaf) if leaf.ndim else leaf, terms)
 
     def call_oracles(
-        self, problem: Problem, options: OracleOptions, *given: Any, effort: str
+        self, problem: Problem, options: OracleOptions, *given: Any
     ) -> tuple[WorkingSets, OracleReport, PassCounts]:
         """`oracle_on_shards` here."""
-        return oracle_shards_program(problem, options, self.mesh, self.task, *given, effort=effort)
+        return oracle_shards_program(problem, options, self.mesh, self.task, *given)
 
     def sweep(
-        self, options: VisitOptions, synchronisations: int, *given: Any, effort: str
+        self, options: VisitOptions, synchronisations: int, *given: Any
     ) -> tuple[PyTree, Array, Array, Array, list]:
         """`sweeps_on_shards` here."""
         return sweeps_shards_program(
-            self.planes, options, self.mesh, synchronisations, self.task, *given, effort=effort
+            self.planes, options, self.mesh, synchronisations, self.task, *given
         )
 
-    def newton(
-        self, options: NewtonOptions, w: PyTree | None, *given: Any, effort: str
-    ) -> NewtonResult:
+    def newton(self, options: NewtonOptions, w: PyTree | None, *given: Any) -> NewtonResult:
         """`newton_on_shards` here, which makes w of the span in any case."""
-        return newton_shards_program(
-            self.problem, options, self.mesh, self.task, *given, effort=effort
-        )
+        return newton_shards_program(self.problem, options, self.mesh, self.task, *given)
 
     def put(self, tree: PyTree) -> PyTree:
         """Arrays over the rows of this process, on its shards; scalars on all devices."""

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxstruct.core.compiler import zeros_to_take_over
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.device import zeros_to_take_over
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.oracle_pass import (
     OracleOptions,
@@ -43,25 +43,23 @@ class OneDevice(Placement):
         return zeros_to_take_over(shape, dtype)
 
     def call_oracles(
-        self, problem: Problem, options: OracleOptions, *given: Any, effort: str
+        self, problem: Problem, options: OracleOptions, *given: Any
     ) -> tuple[WorkingSets, OracleReport, PassCounts]:
         """The program of `oracle_pass`."""
-        return oracle_program(problem, options, self.task, *given, effort=effort)
+        return oracle_program(problem, options, self.task, *given)
 
     def sweep(
-        self, options: VisitOptions, synchronisations: int, *given: Any, effort: str
+        self, options: VisitOptions, synchronisations: int, *given: Any
     ) -> tuple[PyTree, Array, Array, Array, list]:
         """The program of `sweeps_pass`; nobody waits for another."""
-        return sweeps_program(self.planes, options, self.task, *given, effort=effort)
+        return sweeps_program(self.planes, options, self.task, *given)
 
     def newton(
         self, options: NewtonOptions, w: PyTree | None, span: Array, sets: WorkingSets,
-        *given: Any, effort: str,
+        *given: Any,
     ) -> NewtonResult:  # fmt: skip
         """The program of `proximal_newton_pass`; w is made by the one of sweeps."""
         if w is None:  # of the multipliers, without what moves have rounded
             orders = self.every_batch[0]
-            w = rebuilt_weights(self.problem, self.task, sets, orders, effort=effort)
-        return newton_program(
-            self.problem, options, self.task, w, span, sets, *given, effort=effort
-        )
+            w = rebuilt_weights(self.problem, self.task, sets, orders)
+        return newton_program(self.problem, options, self.task, w, span, sets, *given)

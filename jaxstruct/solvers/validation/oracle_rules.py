@@ -451,7 +451,7 @@ def oracle_excess(
     w = problem.initial_weights if w is None else w
     frequencies = frequencies_of(draws)
     oracle = oracle_for(problem, formulation)
-    found = _of_oracle(problem, oracle, terms, *sample, w, frequencies, listed, effort="quick")
+    found = _of_oracle(problem, oracle, terms, *sample, w, frequencies, listed)
     return jax.tree.map(np.asarray, jax.device_get(found))
 
 

@@ -467,7 +467,7 @@ def check_problem(
             inferred = ()
         fixed = functions, _are_coordinates(problem, sample.inputs), inferred
         given = *sample, frequencies_of(draws), listed
-        found = _of_structure(problem, *fixed, *given, effort="quick")
+        found = _of_structure(problem, *fixed, *given)
         for excess in jax.device_get(found):
             trial.note(excess, served)
     faults = tuple(
