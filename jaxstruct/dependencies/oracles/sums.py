@@ -66,6 +66,7 @@ def _log_added(value: Callable, begin: int, turns: Array) -> tuple[Array, tuple]
 
 
 def inside(right_arcs: Array, left_arcs: Array) -> Charts:
+    """The charts of log sums over the trees below spans, by arcs of `of_arcs`."""
     return fill(right_arcs, left_arcs, _log_added, (jnp.zeros_like(right_arcs),) * 3)
 
 
