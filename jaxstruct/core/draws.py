@@ -27,3 +27,8 @@ def drawn(logs: Array, noise: Array) -> Array:
       logs: [N, ..]. noise: [N, ..] of `noise`.
     """
     return jnp.argmax(logs + noise, axis=0).astype(jnp.int32)
+
+
+def draw(key: Array, logs: Array) -> Array:
+    """The place of one draw from logs [N], as `drawn`."""
+    return drawn(logs, noise(key, logs.shape, logs.dtype))

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.draws import drawn, noise
+from jaxstruct.core.draws import draw
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.types import AnyArray, Array
@@ -92,7 +92,7 @@ class Sums(Plain):
 
     def choose(self, values: Array, at: Array, key: Any) -> tuple[Array, Array]:
         """n with the probability of its term."""
-        return drawn(values, noise(key, values.shape, values.dtype)), at
+        return draw(key, values), at
 
 
 class Ranked(Plain):
