@@ -245,7 +245,7 @@ def _log_arborescences(arcs: Array, length: Array) -> Array:
 
     @jax.checkpoint
     def several(state: tuple, _: None) -> tuple[tuple, None]:
-        return jax.lax.scan(lambda state, _: (_eliminate(state, _)[0], None), state, None, STEPS)
+        return jax.lax.scan(lambda state, _: (_eliminate(state, None)[0], None), state, None, STEPS)
 
     count = -(-(arcs.shape[1] - 1) // STEPS)
     (_, root, remaining, total), _ = jax.lax.scan(several, _start(arcs, length), None, count)

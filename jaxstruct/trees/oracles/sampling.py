@@ -65,13 +65,13 @@ def _search(
 
 
 def _kernel(
-    rules: GrammarRules, potentials: TreePotentials, length: Array, given_noise: _Noise
+    rules: GrammarRules, potentials: TreePotentials, length: Array, own_noise: _Noise
 ) -> BinaryTree:
     layout, given = prepared(rules, potentials, length)
     inside = inside_sums(layout, given)
-    batch = max(given.batch, given_noise.top.shape[-1])
+    batch = max(given.batch, own_noise.top.shape[-1])
     length = jnp.broadcast_to(given.length, batch)
-    own = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)), given_noise)
+    own = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)), own_noise)
     found = jnp.broadcast_to(inside.shift, batch) > -jnp.inf
     zero = jnp.zeros(batch, jnp.int32)
     node = Node(drawn(inside.top, own.top), zero, length, zero)
