@@ -33,7 +33,7 @@ QUICK = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
-"""By these XLA compiles in a tenth to a third of the time, and programs run 5 to 11 times as long."""
+"""XLA compiles in a tenth to a third of the time so, and programs run 5 to 11 times as long."""
 COSTLIEST = (
     "test_several_devices.py", "test_readme.py", "test_docs.py",
     "trees/test_structure.py", "solvers/test_agreement.py", "test_compiler_effort.py",

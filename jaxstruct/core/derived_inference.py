@@ -23,6 +23,7 @@ from jaxstruct.core.contract import (
     Problem,
     Space,
 )
+from jaxstruct.core.draws import draw
 from jaxstruct.core.largest import largest
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
@@ -118,7 +119,7 @@ def _k_best(listing: Listing, theta: PyTree, k: int) -> tuple[PyTree, Array]:
 
 def _sample(listing: Listing, theta: PyTree, key: Array) -> PyTree:
     outputs, scores = _scores(listing, theta)
-    drawn = jax.random.categorical(key, scores)
+    drawn = draw(key, scores)
     return jax.tree.map(lambda leaf: leaf[drawn], outputs)
 
 

@@ -69,7 +69,7 @@ def score_tree(potentials: Array, heads: Array, labels: Array, length: Array) ->
 
 
 def checked_potentials(potentials: Array, length: Array) -> tuple[Array, Array]:
-    """Potentials [T + 1, T, R] and length of one sentence.
+    """Potentials [T + 1, T, R] and length of one sentence; what is no arc of it is -inf.
 
     Raises:
       ValueError: shapes do not fit together, or a dtype is not what it should be.
@@ -83,4 +83,6 @@ def checked_potentials(potentials: Array, length: Array) -> tuple[Array, Array]:
         )
     if not jnp.issubdtype(potentials.dtype, jnp.floating):
         raise ValueError(f"potentials must be floating-point numbers, got {potentials.dtype}")
-    return potentials, checked_length(length, shape[1], 1)
+    length = checked_length(length, shape[1], 1)
+    real = real_arcs(length, shape[1])[..., None]
+    return jnp.where(real, potentials, -jnp.inf), length

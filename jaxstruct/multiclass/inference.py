@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import or_padding
+from jaxstruct.core.draws import draw
 from jaxstruct.core.largest import largest
 from jaxstruct.core.types import Array
 
@@ -33,7 +34,7 @@ def _k_best(theta: Array, k: int) -> tuple[Array, Array]:
 
 
 def _sample(theta: Array, key: Array) -> Array:
-    return jax.random.categorical(key, theta).astype(jnp.int32)
+    return draw(key, theta)
 
 
 CLASS_INFERENCE = Inference(_log_loss, _marginals, _k_best, _sample)

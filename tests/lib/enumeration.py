@@ -77,6 +77,14 @@ def check_best(listed: Listed, output: Any, score: Any, *options: Any, **more: A
     return check_k_best(listed, *raised, *options, **more)
 
 
+def pearson(seen: np.ndarray, expected: np.ndarray) -> tuple[float, int]:
+    """(Pearson's statistic of counts, its degrees of freedom); rare cells share one."""
+    common = expected >= LEAST_EXPECTED
+    cells = [np.append(each[common], each[~common].sum()) for each in (seen, expected)]
+    seen, expected = (each[cells[1] >= LEAST_EXPECTED] for each in cells)
+    return float(np.sum((seen - expected) ** 2 / expected)), max(len(seen) - 1, 0)
+
+
 def check_samples(listed: Listed, drawn: Any, freedom: int = 100) -> None:
     """Draws, leaves [n, D, ..], have the probabilities exp F / Z: Pearson's statistic over all.
 
@@ -93,11 +101,8 @@ def check_samples(listed: Listed, drawn: Any, freedom: int = 100) -> None:
         assert not seen[F == -np.inf].any(), "a forbidden output"
         p = np.exp(F - F.max())
         expected = found.shape[1] * p / p.sum()
-        common = expected >= LEAST_EXPECTED
-        cells = [np.append(each[common], each[~common].sum()) for each in (seen, expected)]
-        seen, expected = (each[cells[1] >= LEAST_EXPECTED] for each in cells)
-        statistic += np.sum((seen - expected) ** 2 / expected)
-        degrees += max(len(seen) - 1, 0)
+        own = pearson(seen, expected)
+        statistic, degrees = statistic + own[0], degrees + own[1]
     assert degrees > freedom
     assert 1e-4 < chi2.sf(statistic, degrees) < 1 - 1e-4
 

@@ -25,6 +25,7 @@ from jaxstruct.alignments.potentials import (
     AlignmentPotentials,
     checked_pair,
 )
+from jaxstruct.core.draws import draw
 from jaxstruct.core.types import Array
 
 _NEVER = -1e30
@@ -67,9 +68,17 @@ def _add(*logs: Array) -> Array:
     return jax.nn.logsumexp(jnp.stack(logs), axis=0)
 
 
+def _clean(potentials: AlignmentPotentials, lengths: Array) -> AlignmentPotentials:
+    """The potentials with `_NEVER` for pairs that are forbidden, or beyond the lengths."""
+    pairs = potentials.pairs
+    row, column = jnp.arange(pairs.shape[0])[:, None], jnp.arange(pairs.shape[1])[None]
+    real = (row < lengths[0]) & (column < lengths[1])
+    return potentials._replace(pairs=jnp.maximum(jnp.where(real, pairs, _NEVER), _NEVER))
+
+
 def _fill(local: bool, potentials: AlignmentPotentials, lengths: Array) -> _Sums:
-    """Leaves [M + N + 1, M + 1, ..] by diagonal and row."""
-    pairs = jnp.maximum(potentials.pairs, _NEVER)
+    """Leaves [M + N + 1, M + 1, ..] by diagonal and row, of potentials of `_clean`."""
+    pairs = potentials.pairs
     M, N = pairs.shape
     rows = jnp.arange(M + 1)
     never = jnp.full(M + 1, _NEVER, pairs.dtype)
@@ -106,7 +115,7 @@ def _end_logs(local: bool, sums: _Sums, lengths: Array) -> Array:
 
 
 def _log_partition(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Array:
-    ends = _end_logs(local, _fill(local, potentials, lengths), lengths)
+    ends = _end_logs(local, _fill(local, _clean(potentials, lengths), lengths), lengths)
     return jax.nn.logsumexp(ends)
 
 
@@ -151,7 +160,7 @@ def _sources(
 ) -> Array:
     """[4] log weights of what came before a state of a cell: P, D, G there, or the begin."""
     d, i, state = at
-    pairs = jnp.maximum(potentials.pairs, _NEVER)
+    pairs = potentials.pairs
     M, N = pairs.shape
     score = pairs[jnp.clip(i - 1, 0, M - 1), jnp.clip(d - i - 1, 0, N - 1)]
     back = jnp.where(state == 0, 2, 1)
@@ -168,11 +177,12 @@ def _sources(
 def _draw(
     local: bool, potentials: AlignmentPotentials, lengths: Array, key: Array
 ) -> tuple[Array, Array]:
+    potentials = _clean(potentials, lengths)
     sums = _fill(local, potentials, lengths)
     ends = _end_logs(local, sums, lengths)
     diagonals, rows, _ = ends.shape
     first, *keys = jax.random.split(key, diagonals)
-    place = jax.random.categorical(first, ends.reshape(-1)).astype(jnp.int32)
+    place = draw(first, ends.reshape(-1))
     cell, state = place // 3, place % 3
     kinds = jnp.array([PAIR, DELETE, INSERT], jnp.int32)
 
@@ -182,7 +192,7 @@ def _draw(
         logs = _sources(local, potentials, sums, (d, i, state))
         ended = newest & local & (d > 0)  # an end after a pair is no begin
         logs = logs.at[3].set(jnp.where(ended, _NEVER, logs[3]))
-        source = jax.random.categorical(key, logs).astype(jnp.int32)
+        source = draw(key, logs)
         done = done | (source == 3)
         kind = kinds[state]
         d = jnp.where(done, d, d - jnp.where(kind == PAIR, 2, 1))
@@ -206,7 +216,7 @@ def sample(
 
     Returns:
       (operations [M + N] int32 with PADDING at the end, begin [2] int32). Probabilities are exact
-      up to the rounding of the dtype.
+      up to the rounding of sums.
 
     Raises:
       ValueError: as `log_partition`.

@@ -60,7 +60,11 @@ def _joint(message: Array, table: Array, sums: Array, later: Array) -> tuple[Arr
     return joint, message * _pull_back(table, ratio)
 
 
-LINEAR = Format(_table, _joint, jnp.multiply)
+def _logs(message: Array, column: Array) -> Array:
+    return jnp.log(message * column)
+
+
+LINEAR = Format(_table, _joint, _logs)
 
 
 class _Scaled(NamedTuple):

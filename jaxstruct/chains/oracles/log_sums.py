@@ -35,12 +35,7 @@ def _joint(message: Array, table: Array, sums: Array, later: Array) -> tuple[Arr
     return joint, normalise(jnp.sum(joint, axis=-2))
 
 
-def _weights(message: Array, column: Array) -> Array:
-    logs = message + column
-    return jnp.exp(logs - finite_or_zero(jnp.max(logs, axis=0, keepdims=True)))
-
-
-LOGARITHMIC = Format(_table, _joint, _weights)
+LOGARITHMIC = Format(_table, _joint, jnp.add)
 
 
 def _sums(message: Array, table: Array) -> Array:

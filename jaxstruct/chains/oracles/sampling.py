@@ -11,56 +11,36 @@ from jaxstruct.chains.oracles.potential_checks import checked_chain
 from jaxstruct.chains.oracles.sums import Chain, Messages, prepare
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.draws import drawn, noise
 from jaxstruct.core.types import Array
 
 
-def _draw(weights: Array, uniform: Array) -> Array:
-    """[B] index m with probability weights[m] / sum, from weights [M, b] and numbers in [0, 1).
-
-    The index is the number of partial sums that are at most uniform times their last. Both loops
-    add in the same order, hence partial sums never fall, one of weight 0 never rises and the last
-    is above the threshold: an index of weight 0 is never drawn.
-    """
-    M = weights.shape[0]
-    total = jax.lax.fori_loop(1, M, lambda m, sums: sums + weights[m], weights[0])
-    threshold = uniform * total
-
-    def passed(m: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        partial, index = carry
-        partial = partial + weights[m]
-        return partial, index + (partial <= threshold)
-
-    start = (jnp.zeros_like(total), jnp.zeros(threshold.shape, jnp.int32))
-    _, index = jax.lax.fori_loop(0, M, passed, start)
-    return jnp.minimum(index, M - 1)
-
-
-def _draws(chain: Chain, messages: Messages, uniforms: Array) -> Array:
-    """Labels [T, B], the state at the end of the sequence first."""
+def _draws(chain: Chain, messages: Messages, noise: tuple[Array, Array]) -> Array:
+    """Labels [T, B], the state at the end of the sequence first; noise of it and of the steps."""
     tables, numbers = messages.tables, messages.format
     S = tables.emissions.shape[1]
 
     def body(state: Array, row: tuple) -> tuple[Array, Array]:
-        step, message, uniform = row
+        step, message, own = row
         inside = step.index + 1 < chain.length
         table = numbers.table(step, tables)
         message = message.reshape(S, -1, message.shape[-1])
         before = chain_steps.at_columns(message, state // S)
         column = chain_steps.at_columns(table.reshape(S, -1, table.shape[-1]), state)
-        label = _draw(numbers.weights(before, column), uniform)
+        label = drawn(numbers.logs(before, column), own)
         earlier = label * message.shape[1] + state // S
         return jnp.where(inside, earlier, state), jnp.where(inside, state % S, PADDING)
 
     final = messages.final
-    state = _draw(final.reshape(-1, final.shape[-1]), uniforms[-1])
-    rows = (chain_steps.all_steps(tables), messages.states, uniforms[:-1])
+    state = drawn(jnp.log(final.reshape(-1, final.shape[-1])), noise[0])
+    rows = (chain_steps.all_steps(tables), messages.states, noise[1])
     first, labels = jax.lax.scan(body, state, rows, reverse=True)
     return jnp.concatenate([jnp.where(chain.length > 0, first % S, PADDING)[None], labels])
 
 
-def _kernel(potentials: ChainPotentials, length: Array, uniforms: Array) -> Array:
+def _kernel(potentials: ChainPotentials, length: Array, noise: tuple[Array, Array]) -> Array:
     chain = prepare(potentials, length)
-    return summed(chain, lambda messages: _draws(chain, messages, uniforms))
+    return summed(chain, lambda messages: _draws(chain, messages, noise))
 
 
 _of_one = of_one_example(_kernel)
@@ -80,12 +60,15 @@ def sample(potentials: ChainPotentials, length: Array, key: Array) -> Array:
 
     Returns:
       [T] int32 labels with PADDING beyond the length. Forbidden sequences are never drawn; where
-      all are forbidden, the labels are some labels. Probabilities are exact up to the resolution of
-      uniform numbers in the dtype of the potentials (2^-23 in float32).
+      all are forbidden, the labels are some labels. Probabilities are exact up to the rounding of
+      sums.
 
     Raises:
       ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_chain(potentials, length)
-    T, dtype = potentials.emissions.shape[0], potentials.emissions.dtype
-    return _of_one(potentials, length, jax.random.uniform(key, (T,), dtype))
+    (T, S), dtype = potentials.emissions.shape, potentials.emissions.dtype
+    last, steps = jax.random.split(key)
+    states = S if potentials.triples is None else S * S
+    given = noise(last, (states,), dtype), noise(steps, (T - 1, S), dtype)
+    return _of_one(potentials, length, given)

@@ -50,13 +50,12 @@ class Format(NamedTuple):
       table: (step, constant tables) -> table_t [S, *C, S, b].
       joint: (message_t, table_t, sums_t, p(state_{t+1}) [*C, S, B]) -> p(state_t, state_{t+1})
         [S, *C, S, B] and its sum over s', p(state_t) [S, *C, B].
-      weights: (message_t [S, B], column of table_t [S, B]) -> numbers proportional to their
-        product, the largest not far from 1.
+      logs: (message_t [S, B], column of table_t [S, B]) -> the logarithm of their product.
     """
 
     table: Callable
     joint: Callable
-    weights: Callable
+    logs: Callable
 
 
 class Messages(NamedTuple):

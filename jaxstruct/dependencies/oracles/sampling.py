@@ -1,48 +1,126 @@
-"""Trees drawn from P(y | x) = exp(F(x, y)) / Z(x), word by word."""
+"""Exact samples of trees from P(y | x) = exp(F(x, y)) / Z(x), in logarithms.
+
+Projective trees from the inside sums: the word on the root, then of every span its split. Trees of
+any shape by the eliminations of `sums`, backward. An arc (h, m) over the words that remain stands
+for itself and for the way through the word k that was taken out,
+
+    a'(h, m) = a(h, m) + a(h, k) a(k, m) / d,    d = sum_h a(h, k),
+
+and so draws which of both it is. The words whose arcs went through k hang on k. Without these arcs
+the tree falls into components, and k hangs on a word h of the one that holds the word on the root,
+with a probability in proportion to a(h, k); on the root where this word itself hangs on k. By the
+count of trees over components the probabilities are those of P, and what comes out is a tree
+whatever the rounding. No probability is found by a subtraction, none is cut off.
+"""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+from jaxstruct.core.draws import drawn, noise
+from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.types import Array
-from jaxstruct.dependencies.oracles.sums import marginals
-from jaxstruct.dependencies.potentials import PADDING, checked_potentials, is_word
+from jaxstruct.dependencies.oracles.eisner import traced
+from jaxstruct.dependencies.oracles.spans import of_arcs, whole_sentences
+from jaxstruct.dependencies.oracles.sums import COLUMNS, Eliminated, eliminated, inside, log_sum
+from jaxstruct.dependencies.potentials import PADDING, checked_potentials
 
-ROUNDING = 8
-"""Probabilities of up to so many roundings a word are taken for 0: arcs that would close a circle
-with those drawn before have no other."""
+
+def _drawn_back(arcs: Array, length: Array, key: Array) -> Array:
+    """[T] heads of a tree of any shape, PADDING of other words."""
+    T = arcs.shape[1]
+    last, some, left = eliminated(arcs, length)
+    words = jnp.arange(T)
+
+    def put_back(heads: Array, row: tuple[Array, Eliminated, Array]) -> tuple[Array, None]:
+        step, (k, goes, into, out), own = row
+        there, at = heads != PADDING, jnp.maximum(heads, 0)
+        ways = left.into[:, at] + left.out
+        ways = jnp.where((left.goes & (words[:-1] < step))[:, None], ways, -jnp.inf)
+        without = log_sum(jnp.concatenate([arcs[at, words][None], ways]), 0)
+        through = there & (drawn(jnp.stack([without, into[at] + out]), own[:2]) == 1)
+        cut, above = jnp.append(through, False), jnp.where(there & (heads > 0), heads - 1, T)
+        above = jnp.append(above, T)
+        for _ in range(max(T, 2).bit_length()):  # words whose way to the root goes through k
+            cut, above = cut | cut[above], above[above]
+        head = drawn(jnp.where(there & ~cut[:T], into[1:], -jnp.inf), own[2]) + 1
+        head = jnp.where(jnp.any(through & (heads == 0)), 0, head)
+        new = jnp.where(words == k, head, jnp.where(through, k + 1, heads))
+        return jnp.where(goes, new, heads).astype(jnp.int32), None
+
+    start = jnp.where((words == last) & some, 0, PADDING).astype(jnp.int32)
+    rows = words[:-1], left, noise(key, (T - 1, 3, T), arcs.dtype)
+    return jax.lax.scan(put_back, start, rows, reverse=True)[0]
+
+
+def _projective_kernel(arcs: Array, length: Array, noise: Array) -> Array:
+    """[T, B] heads; arcs [T + 1, T, B or 1], length [B or 1], noise [2 T, T, B]."""
+    T, alone, B = arcs.shape[1], arcs.shape[-1], noise.shape[-1]
+    charts = one_kernel(inside)(*of_arcs(arcs))
+    whole = whole_sentences(charts, arcs[0], length)
+    root = drawn(whole, noise[-1])
+    columns, places = jnp.arange(B)[None] % alone, jnp.arange(T)[:, None]
+    first, last = (
+        jnp.stack(tables).reshape(3, T, -1, alone)
+        for tables in (
+            (charts.right_first, charts.joined_right, charts.left_first),
+            (charts.left_last, charts.right_last, charts.joined_left),
+        )
+    )
+
+    def split(turn: Array, begin: Array, width: Array, kind: Array) -> Array:
+        begin, width, kind = begin[None], width[None], kind[None]
+        which = jnp.maximum(kind - 1, 0)
+        shorter = width - (kind < 2)
+        logs = first[which, places, begin, columns]
+        logs = logs + last[which, jnp.maximum(shorter - places, 0), begin + width, columns]
+        inside = (places >= (kind == 2)) & (places <= jnp.where(kind == 2, width, width - 1))
+        return drawn(jnp.where(inside, logs, -jnp.inf), noise[turn])
+
+    length = jnp.broadcast_to(length, (B,))
+    heads = traced(split, T, root, length)
+    return jnp.where(jnp.any(whole > -jnp.inf, axis=0), heads, PADDING)
+
+
+def _projective(arcs: Array, length: Array, noise: Array) -> Array:
+    """Draws of one sentence share its charts; sentences go block by block."""
+    B = noise.shape[-1]
+    if arcs.shape[-1] == length.shape[-1] == 1:
+        return _projective_kernel(arcs, length, noise)
+    arcs, length = (jnp.broadcast_to(one, (*one.shape[:-1], B)) for one in (arcs, length))
+    return in_column_blocks(_projective_kernel, COLUMNS)(arcs, length, noise)
+
+
+_projective_of_one = of_one_example(_projective)
 
 
 def sample_tree(
     potentials: Array, length: Array, key: Array, *, projective: bool
 ) -> tuple[Array, Array]:
-    """One tree: the arc into each word from its probability given those of the words before.
+    """One tree drawn from P(y) = exp(F(y)) / Z, exact but for the rounding of sums.
 
     Args:
-      potentials, length, projective: as `best_tree`. key: of `jax.random`.
+      potentials, length, projective: as `best_tree`.
+      key: of `jax.random`, one of its own for every tree; `vmap` over keys alone takes the sums
+        over all trees once. A draw is O(T^2) where projective, else O(T^3).
 
     Returns:
-      (heads, labels), [T] int32 with PADDING beyond the length. T sums over all trees are taken.
+      (heads, labels), [T] int32 with PADDING beyond the length, and throughout where all trees are
+      forbidden. Heads are a tree with one word on the root at any length.
 
     Raises:
       ValueError: as `best_tree`.
     """
     potentials, length = checked_potentials(potentials, length)
-    T1, T, R = potentials.shape
-    least = ROUNDING * T * jnp.finfo(potentials.dtype).eps
-
-    def draw(allowed: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
-        word, key = at
-        found = marginals(allowed, length, projective=projective)[0][:, word]
-        possible = jnp.where(found > least, found, 0)
-        place = jax.random.categorical(key, jnp.log(possible).reshape(-1))
-        chosen = (jnp.arange(T1 * R) == place).reshape(T1, 1, R)
-        others = (jnp.arange(T) == word)[None, :, None] & ~chosen
-        return jnp.where(others, -jnp.inf, allowed), (place // R, place % R)
-
-    keys = jax.random.split(key, T)
-    _, (heads, labels) = jax.lax.scan(draw, potentials, (jnp.arange(T), keys))
-    real = is_word(length, T)
-    heads, labels = (jnp.where(real, each, PADDING).astype(jnp.int32) for each in (heads, labels))
-    return heads, labels
+    _, T, R = potentials.shape
+    arcs, dtype = log_sum(potentials, 2), potentials.dtype
+    of_heads, of_labels = jax.random.split(key)
+    if projective:
+        heads = _projective_of_one(arcs, length, noise(of_heads, (2 * T, T), dtype))
+    else:
+        heads = _drawn_back(arcs, length, of_heads)
+    logs = potentials[jnp.maximum(heads, 0), jnp.arange(T)].T
+    labels = drawn(logs, noise(of_labels, (R, T), dtype))
+    return heads, jnp.where(heads == PADDING, PADDING, labels)

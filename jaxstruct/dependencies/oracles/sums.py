@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +31,7 @@ from jaxstruct.dependencies.oracles.spans import (
     to_arcs,
     whole_sentences,
 )
-from jaxstruct.dependencies.potentials import real_arcs
+from jaxstruct.dependencies.potentials import checked_potentials
 
 COLUMNS = 8
 """Sentences of a block of the loops over spans, so that its charts stay in the caches."""
@@ -63,7 +64,8 @@ def _log_added(value: Callable, begin: int, turns: Array) -> tuple[Array, tuple]
     return found, (found,)
 
 
-def _inside(right_arcs: Array, left_arcs: Array) -> Charts:
+def inside(right_arcs: Array, left_arcs: Array) -> Charts:
+    """The charts of log sums over the trees below spans, by arcs of `of_arcs`."""
     return fill(right_arcs, left_arcs, _log_added, (jnp.zeros_like(right_arcs),) * 3)
 
 
@@ -148,12 +150,12 @@ def _blocks(kernel: Callable) -> Callable:
 
 
 def _projective_sum(arcs: Array, length: Array) -> Array:
-    whole = whole_sentences(_inside(*of_arcs(arcs)), arcs[0], length)
+    whole = whole_sentences(inside(*of_arcs(arcs)), arcs[0], length)
     return log_sum(whole, 0)
 
 
 def _projective_marginals(arcs: Array, length: Array) -> tuple[Array, Array]:
-    charts = _inside(*of_arcs(arcs))
+    charts = inside(*of_arcs(arcs))
     whole = whole_sentences(charts, arcs[0], length)
     total = log_sum(whole, 0)
     root = jnp.where(whole > -jnp.inf, jnp.exp(whole - total[None]), 0)
@@ -181,7 +183,21 @@ def _log_added_pair(a: Array, b: Array) -> Array:
     return log_sum(jnp.stack([a, b]), 0)
 
 
-def _eliminate(state: tuple, _: None) -> tuple[tuple, None]:
+class Eliminated(NamedTuple):
+    """What a word leaves that was taken out, for the way back.
+
+    Fields:
+      word: k. goes: False where nothing was taken out. into: [T + 1] log a(h, k) / d, of the root
+        log root(k) / d. out: [T] log a(k, m). All of when it was taken out.
+    """
+
+    word: Array
+    goes: Array
+    into: Array
+    out: Array
+
+
+def _eliminate(state: tuple, _: None) -> tuple[tuple, Eliminated]:
     """One word taken out: of those that remain the one with the largest d, the last one stays."""
     arcs, root, remaining, total = state
     into = jnp.where(remaining, log_sum(arcs, 0), -jnp.inf)
@@ -194,40 +210,65 @@ def _eliminate(state: tuple, _: None) -> tuple[tuple, None]:
     kept = ~(own[:, None] | own[None] | jnp.eye(arcs.shape[0], dtype=bool))
     through = column[:, None] + out[None]
     new = jnp.where(kept, _log_added_pair(arcs, through), -jnp.inf)
-    at_root = jnp.where(own, -jnp.inf, _log_added_pair(root, root[k] - shift + out))
+    from_root = root[k] - shift
+    at_root = jnp.where(own, -jnp.inf, _log_added_pair(root, from_root + out))
     new = new, at_root, remaining & ~own, total + shift
-    return jax.tree.map(lambda new, old: jnp.where(goes, new, old), new, state), None
+    left = Eliminated(k, goes, jnp.concatenate([from_root[None], column]), out)
+    return jax.tree.map(lambda new, old: jnp.where(goes, new, old), new, state), left
+
+
+def _start(arcs: Array, length: Array) -> tuple:
+    remaining = jnp.arange(arcs.shape[1]) < length
+    return arcs[1:], arcs[0], remaining, jnp.zeros((), arcs.dtype)
+
+
+def _last(root: Array, remaining: Array) -> tuple[Array, Array]:
+    """([T] log of the root's arc to the word that remains, whether there is a tree)."""
+    last = jnp.where(remaining, root, -jnp.inf)
+    return last, (jnp.sum(remaining) == 1) & jnp.any(last > -jnp.inf)
+
+
+def eliminated(arcs: Array, length: Array) -> tuple[Array, Array, Eliminated]:
+    """(the word that is not taken out, whether there is a tree, [T - 1] the words taken out).
+
+    Args:
+      arcs: [T + 1, T] of one sentence, -inf where there is none.
+    """
+    state, left = jax.lax.scan(_eliminate, _start(arcs, length), None, length=arcs.shape[1] - 1)
+    last, some = _last(state[1], state[2])
+    return jnp.argmax(last).astype(jnp.int32), some, left
 
 
 def _log_arborescences(arcs: Array, length: Array) -> Array:
     """log Z of all trees of one sentence; arcs [T + 1, T], -inf where there is none."""
-    T = arcs.shape[1]
-    remaining = jnp.arange(T) < length
-    state = arcs[1:], arcs[0], remaining, jnp.zeros((), arcs.dtype)
 
     @jax.checkpoint
     def several(state: tuple, _: None) -> tuple[tuple, None]:
-        return jax.lax.scan(_eliminate, state, None, length=STEPS)
+        return jax.lax.scan(lambda state, _: (_eliminate(state, None)[0], None), state, None, STEPS)
 
-    (_, root, remaining, total), _ = jax.lax.scan(several, state, None, length=-(-(T - 1) // STEPS))
-    last = log_sum(jnp.where(remaining, root, -jnp.inf), 0)
-    some = (jnp.sum(remaining) == 1) & (last > -jnp.inf)
-    return jnp.where(some, total + last, -jnp.inf)
+    count = -(-(arcs.shape[1] - 1) // STEPS)
+    (_, root, remaining, total), _ = jax.lax.scan(several, _start(arcs, length), None, count)
+    last, some = _last(root, remaining)
+    return jnp.where(some, total + log_sum(last, 0), -jnp.inf)
 
 
 def log_partition(potentials: Array, length: Array, *, projective: bool) -> Array:
     """log Z = log sum_y exp F(y) over all trees of one sentence with one word on the root.
 
     Args:
-      potentials: [T + 1, T, R], finite or -inf. length: int32 scalar, 1 <= length <= T.
+      potentials: [T + 1, T, R], finite or -inf; arcs of a word to itself, and those from or to what
+        is beyond the length, are never read. length: int32 scalar, 1 <= length <= T.
       projective: whether crossing arcs are none.
 
     Returns:
       A scalar, differentiable in the potentials: the derivative are the marginals. -inf, with a
       derivative of 0, where all trees are forbidden.
+
+    Raises:
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
+    potentials, length = checked_potentials(potentials, length)
     arcs = log_sum(potentials, 2)
-    arcs = jnp.where(real_arcs(length, arcs.shape[1]), arcs, -jnp.inf)
     return (_log_projective if projective else _log_arborescences)(arcs, length)
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.draws import draw, drawn, noise
 from jaxstruct.core.loops import scan_first
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.elimination import Elimination
@@ -14,34 +15,24 @@ from jaxstruct.graphs.oracles.variable_elimination import checked_plan, eliminat
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials, checked_potentials
 
 
-def _draw(logs: Array, uniform: Array) -> Array:
-    """[B] index s with probability exp(logs[s]) / sum, from logs [S, B] and numbers in [0, 1)."""
-    top = jnp.max(logs, axis=0)
-    weights = jnp.exp(logs - jnp.where(top > -jnp.inf, top, 0)[None])
-    sums = jnp.cumsum(weights, axis=0)
-    above = (sums > (uniform * sums[-1])[None]) & (weights > 0)
-    last = weights.shape[0] - 1 - jnp.argmax(weights[::-1] > 0, axis=0)
-    return jnp.where(jnp.any(above, axis=0), jnp.argmax(above, axis=0), last).astype(jnp.int32)
-
-
-def _kernel(potentials: GraphPotentials, plan: Elimination, uniforms: Array) -> Array:
+def _kernel(potentials: GraphPotentials, plan: Elimination, noise: Array) -> Array:
     """Nodes in the reverse order of their elimination, each given those drawn before it."""
-    batch = max(leaf.shape[-1] for leaf in jax.tree.leaves((potentials, plan, uniforms)))
-    uniforms = jnp.broadcast_to(uniforms, (uniforms.shape[0], batch))
+    batch = max(leaf.shape[-1] for leaf in jax.tree.leaves((potentials, plan, noise)))
+    noise = jnp.broadcast_to(noise, (*noise.shape[:-1], batch))
     potentials, steps = prepared_steps(potentials, plan, batch)
     V, S, B = potentials.nodes.shape
     tables, _, _ = eliminated(steps, S, summed=True)
     C, columns = tables.shape[1], jnp.arange(B)
 
     def body(labels: Array, row: tuple) -> tuple[Array, tuple]:
-        table, node, around, uniform = row
+        table, node, around, own = row
         known = jnp.take_along_axis(labels, jnp.clip(around, 0, V - 1), axis=0)
         powers = S ** jnp.arange(around.shape[0] - 1, -1, -1)
         entry = jnp.sum(jnp.where(around >= 0, known, 0) * powers[:, None], axis=0)
         column = jnp.take_along_axis(table.reshape(S, C // S, B), entry[None, None], axis=1)
-        return labels.at[node, columns].set(_draw(column[:, 0], uniform), mode="drop"), ()
+        return labels.at[node, columns].set(drawn(column[:, 0], own), mode="drop"), ()
 
-    rows = (tables, steps.node, steps.around, uniforms)
+    rows = (tables, steps.node, steps.around, noise)
     empty = jnp.zeros((V, B), jnp.int32)
     labels, _ = scan_first(body, empty, rows, steps.count, reverse=True)
     real = jnp.arange(V)[:, None] < potentials.number_of_nodes[None]
@@ -61,14 +52,14 @@ def sample_labelling(potentials: GraphPotentials, plan: Elimination, key: Array)
     Returns:
       [V] int32 labels with PADDING beyond the last node. Forbidden labellings are never drawn;
       where all are forbidden, the labels are some labels. Probabilities are exact up to the
-      resolution of uniform numbers in the dtype of the potentials and the rounding of sums.
+      rounding of sums.
 
     Raises:
       ValueError: as `best_labelling`.
     """
     potentials, plan = checked_plan(potentials, plan)
-    V, dtype = potentials.nodes.shape[0], potentials.nodes.dtype
-    return _of_one(potentials, plan, jax.random.uniform(key, (V,), dtype))
+    nodes = potentials.nodes
+    return _of_one(potentials, plan, noise(key, nodes.shape, nodes.dtype))
 
 
 def sample_of_all(potentials: GraphPotentials, key: Array) -> Array:
@@ -85,6 +76,6 @@ def sample_of_all(potentials: GraphPotentials, key: Array) -> Array:
     """
     potentials = checked_potentials(potentials)
     V, S = potentials.nodes.shape
-    number = jax.random.categorical(key, all_scores(potentials))
+    number = draw(key, all_scores(potentials))
     real = jnp.arange(V) < potentials.number_of_nodes
     return jnp.where(real, labelling(number, V, S), PADDING)

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.draws import draw
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.types import AnyArray, Array
@@ -91,7 +92,7 @@ class Sums(Plain):
 
     def choose(self, values: Array, at: Array, key: Any) -> tuple[Array, Array]:
         """n with the probability of its term."""
-        return jax.random.categorical(key, values), at
+        return draw(key, values), at
 
 
 class Ranked(Plain):
@@ -167,7 +168,8 @@ class Forward(NamedTuple):
 
     Fields:
       begins: [T, S, *E]. ends: [T, S, *E], ends[t - 1] of the first t tokens.
-      segments: [T, L, S] by the end, of length l + 1, -inf before the first token. steps: the same.
+      segments: [T, L, S] by the end, of length l + 1, -inf before the first token and beyond the
+        length. steps: the same.
       total: [*E] of all segmentations of the sequence.
     """
 
@@ -204,7 +206,8 @@ def forward(
     first = jnp.asarray(rule.first, segments.dtype)
     begin = jnp.zeros(S, segments.dtype) if start is None else start
     begin = _lift(begin, first[None]) + first[None]
-    scores = _by_end(segments, -jnp.inf)
+    real = (jnp.arange(T) < length)[:, None, None]
+    scores = jnp.where(real, _by_end(segments, -jnp.inf), -jnp.inf)
     none = jnp.zeros((T, L, 1), jnp.int32)
     ways = none if steps is None else _by_end(steps, 0)
 

@@ -8,11 +8,13 @@ and Goldwater, "Bayesian inference for PCFGs via Markov chain Monte Carlo", 2007
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.draws import drawn, noise
 from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.oracles.best_charts import Sentences, term_rows
@@ -23,20 +25,16 @@ from jaxstruct.trees.oracles.traceback import Choice, Node, pick, trace_back
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
 
-def _draw(weights: Array, uniform: Array) -> Array:
-    """[B] index m with probability weights[m] / sum, from weights [M, B] and numbers in [0, 1).
+class _Noise(NamedTuple):
+    """top: [S, B]. splits: [T, T - 1, B] and rules: [T, R, B] by the preorder number of a node."""
 
-    An index of weight 0 is drawn only where all weights are 0.
-    """
-    sums = jnp.cumsum(weights, axis=0)
-    above = (sums > (uniform * sums[-1])[None]) & (weights > 0)
-    # Rounded up, uniform * sum may be the sum itself: then the last index of positive weight.
-    last = weights.shape[0] - 1 - jnp.argmax(weights[::-1] > 0, axis=0)
-    return jnp.where(jnp.any(above, axis=0), jnp.argmax(above, axis=0), last).astype(jnp.int32)
+    top: Array
+    splits: Array
+    rules: Array
 
 
 def _search(
-    layout: Layout, given: Sentences, inside: Inside, uniforms: Array, node: Node
+    layout: Layout, given: Sentences, inside: Inside, own_noise: _Noise, node: Node
 ) -> Choice:
     """(rule, split, preorder numbers of both parts) of one node of each tree, [B]."""
     width, table = node.end - node.begin, given.potentials.rules
@@ -48,34 +46,36 @@ def _search(
     scores = scores - finite_or_zero(own)[None]  # shares of the node: their exp cannot overflow
     first, last = (jnp.asarray(layout.first_terms)[width, j] for j in (0, 1))
 
-    def weights(term: Array) -> Array:
-        """[R, B] shares of the rules over a split."""
+    def logs(term: Array) -> Array:
+        """[R, B] logarithms of the shares of the rules over a split."""
         left, right = term_rows(layout, width, node.begin, jnp.where(term < last, term, first))
-        logs = pick(inside.cells, left[None], lefts) + pick(inside.cells, right[None], rights)
-        return jnp.where((term < last)[None], jnp.exp(logs + scores), 0)
+        both = pick(inside.cells, left[None], lefts) + pick(inside.cells, right[None], rights)
+        return jnp.where((term < last)[None], both + scores, -jnp.inf)
 
     splits = jax.lax.map(
-        lambda j: jnp.sum(weights(first + j), axis=0), jnp.arange(layout.tokens - 1)
+        lambda j: jnp.log(jnp.sum(jnp.exp(logs(first + j)), axis=0)), jnp.arange(layout.tokens - 1)
     )
-    numbers = jnp.take_along_axis(uniforms, node.state[None, None], axis=0)[0]
-    term = first + _draw(splits, numbers[0])
-    rule = _draw(weights(term), numbers[1])
+    of_splits, of_rules = (
+        jnp.take_along_axis(one, node.state[None, None], axis=0)[0] for one in own_noise[1:]
+    )
+    term = first + drawn(splits, of_splits)
+    rule = drawn(logs(term), of_rules)
     split = jnp.asarray(layout.terms)[jnp.minimum(term, last - 1), 0]
     return Choice(rule, split, node.state + 1, node.state + split)
 
 
 def _kernel(
-    rules: GrammarRules, potentials: TreePotentials, length: Array, uniforms: Array
+    rules: GrammarRules, potentials: TreePotentials, length: Array, own_noise: _Noise
 ) -> BinaryTree:
     layout, given = prepared(rules, potentials, length)
     inside = inside_sums(layout, given)
-    batch = max(given.batch, uniforms.shape[-1])
+    batch = max(given.batch, own_noise.top.shape[-1])
     length = jnp.broadcast_to(given.length, batch)
-    top = jnp.broadcast_to(jnp.exp(inside.top), (inside.top.shape[0], batch))
+    own = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)), own_noise)
     found = jnp.broadcast_to(inside.shift, batch) > -jnp.inf
     zero = jnp.zeros(batch, jnp.int32)
-    node = Node(_draw(top, uniforms[-1, 0]), zero, length, zero)
-    search = partial(_search, layout, given, inside, uniforms[:-1])
+    node = Node(drawn(inside.top, own.top), zero, length, zero)
+    search = partial(_search, layout, given, inside, own)
     children = (given.table.rules.lefts, given.table.rules.rights)
     return trace_back(layout.tokens, length, node, found, children, search)
 
@@ -95,12 +95,15 @@ def sample_tree(
 
     Returns:
       A BinaryTree with PADDING beyond the length, and throughout where there is no parse. A
-      forbidden tree is never drawn. Probabilities are exact up to the resolution of uniform numbers
-      in the dtype of the potentials (2^-23 in float32) and the rounding of sums.
+      forbidden tree is never drawn. Probabilities are exact up to the rounding of sums.
 
     Raises:
       ValueError: as `cky`.
     """
     checked = checked_sentence(rules, potentials, length)
-    T, dtype = checked[1].lexical.shape[0], checked[1].lexical.dtype
-    return _of_one(*checked, jax.random.uniform(key, (T, 2), dtype))
+    lexical = checked[1].lexical
+    (T, S), dtype, R = lexical.shape, lexical.dtype, checked[0].parents.shape[0]
+    keys = jax.random.split(key, 3)
+    shapes = (S,), (T, T - 1), (T, R)
+    own = _Noise(*(noise(key, shape, dtype) for key, shape in zip(keys, shapes, strict=True)))
+    return _of_one(*checked, own)

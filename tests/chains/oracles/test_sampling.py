@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxstruct.chains.oracles.forward_backward import marginals
-from jaxstruct.chains.oracles.sampling import _draw, sample
+from jaxstruct.chains.oracles.sampling import sample
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from tests.chains.oracles import truth as chain_truth
 from tests.lib.enumeration import Listed, check_samples
@@ -62,16 +61,6 @@ def with_equal_paths(potentials, scale):
     stop = np.array(potentials.stop)
     stop[0] -= scale
     return potentials._replace(emissions=emissions, transitions=transitions, stop=stop)
-
-
-def test_weights_of_zero_are_never_drawn_at_the_ends_of_the_unit_interval() -> None:
-    """uniform = 0 and the largest number below 1, with zeros first, last and in between."""
-    weights = np.random.default_rng(8).random((30, 4000)).astype(np.float32)
-    weights *= 10.0 ** np.random.default_rng(9).integers(-9, 1, weights.shape)
-    weights[[0, 7, 8, 29]] = 0
-    for uniform in (0, 1 - 2**-23):
-        index = np.asarray(_draw(jnp.asarray(weights), jnp.full(4000, uniform, jnp.float32)))
-        assert np.all(weights[index, np.arange(4000)] > 0)
 
 
 def test_rare_forbidden_labels_are_never_drawn() -> None:

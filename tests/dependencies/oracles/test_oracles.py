@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import chi2
 
 from jaxstruct.dependencies import (
     best_tree,
@@ -22,7 +23,13 @@ from jaxstruct.dependencies import (
 from jaxstruct.dependencies.heads import crossing_arcs, fault_of
 from jaxstruct.dependencies.inference import number_of_trees
 from tests.dependencies.oracles.truth import Cases, cases, labelled_trees, listed, scores, trees
-from tests.lib.enumeration import check_alone, check_best, check_k_best, check_samples
+from tests.lib.enumeration import (
+    check_alone,
+    check_best,
+    check_k_best,
+    check_samples,
+    pearson,
+)
 from tests.lib.refusals import refused
 
 KINDS = pytest.mark.parametrize("projective", [True, False], ids=["projective", "any"])
@@ -226,3 +233,30 @@ def test_refusals():
     refused("floating-point", lambda: best_tree(jnp.zeros((5, 4, 1), int), 3, projective=True))
     refused("length must be in 1..4", lambda: best_tree(jnp.zeros((5, 4, 1)), 0, projective=True))
     refused("k must", lambda: k_best_trees(jnp.zeros((5, 4, 1)), 3, 0, projective=True))
+
+
+@KINDS
+@pytest.mark.parametrize("scale", [0, 1])
+def test_long_samples_are_trees_and_have_the_marginals(projective, scale):
+    """150 words and 50 labels: every alternative has a small probability, and none is cut off.
+
+    The potentials are a(h, m) + c(r), so that all labels are draws of one distribution.
+    """
+    T, R, draws = 150, 50, 128
+    random = np.random.default_rng(11)
+    arcs, kinds = scale * random.normal(size=(T + 1, T, 1)), scale * random.normal(size=R)
+    potentials = jnp.asarray(arcs + kinds, jnp.float32)
+    keys = jax.random.split(jax.random.key(1), draws)
+    draw = functools.partial(sample_tree, projective=projective)
+    heads, labels = map(np.asarray, jax.jit(jax.vmap(draw, (None, None, 0)))(potentials, T, keys))
+    for own in heads:
+        assert not fault_of(own) and not (projective and crossing_arcs(own).any())
+    P = np.asarray(marginals(potentials, T, projective=projective)[0], np.float64).sum(axis=2)
+    groups = np.arange(T + 1) // 8
+    tables = [(np.bincount(labels.reshape(-1), minlength=R), np.exp(kinds) * T)]
+    for word in (0, 75, 149):
+        seen = np.bincount(groups[heads[:, word]], minlength=groups[-1] + 1)
+        tables.append((seen, np.bincount(groups, P[:, word])))
+    for seen, shares in tables:
+        found = pearson(seen, shares * seen.sum() / shares.sum())
+        assert 1e-4 < chi2.sf(*found) < 1 - 1e-4

@@ -1,0 +1,334 @@
+"""What the docs call never read changes no bit of any answer, whatever stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct import (
+    alignments,
+    assignments,
+    chains,
+    dependencies,
+    graphs,
+    losses,
+    segments,
+    trees,
+)
+from jaxstruct.alignments.oracles import pairwise
+from jaxstruct.assignments.oracles.k_best import best_wrong_matching, k_best_matchings
+from jaxstruct.assignments.oracles.matching import best_matching
+from jaxstruct.chains.label_parts import ChainTheta
+from jaxstruct.chains.oracles.additive_loss import loss_augmented
+from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
+from jaxstruct.chains.structure import chain
+from jaxstruct.dependencies.potentials import Parse, real_arcs
+from jaxstruct.dependencies.structure import TreeTheta
+from jaxstruct.graphs.elimination import elimination, stacked_plans
+from jaxstruct.graphs.oracles import (
+    belief_propagation,
+    conditional_modes,
+    enumeration,
+    relaxation,
+    reweighted,
+    reweighted_marginals,
+    sampling,
+    variable_elimination,
+)
+from jaxstruct.graphs.oracles import k_best as graphs_k_best
+from jaxstruct.rankings.oracles import contingency, orders
+from jaxstruct.segments.oracles.decoding import level_scores
+from jaxstruct.trees.oracles import cky, inside_outside, k_best_trees
+from jaxstruct.trees.oracles import sampling as trees_sampling
+from tests.dependencies.cases import prepared, treebank
+from tests.trees.structure_cases import grammar
+
+T, N, S = 5, np.int32(3), 3
+"""Positions with padding, real ones, and labels."""
+GARBAGE = (np.nan, np.inf, -np.inf, 3e38)
+KEY = np.array([3, 14], np.uint32)
+
+
+class Case(NamedTuple):
+    """potentials: a pytree. read: the same of bool. oracles: by name, functions of potentials."""
+
+    potentials: Any
+    read: Any
+    oracles: dict[str, Callable]
+
+
+def _numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(shape).normal(size=shape).astype(np.float32)
+
+
+def _slopes(value: Callable) -> Callable:
+    """The gradient of a scalar beside it."""
+    return lambda potentials: jax.value_and_grad(value)(potentials)
+
+
+def _chains(second: bool, by_step: bool) -> Case:
+    steps = np.arange(T - 1)[:, None, None] + np.zeros((T - 1, S, S))
+    given = chains.ChainPotentials(
+        _numbers(T, S), _numbers(T - 1, S, S) if by_step else _numbers(S, S), _numbers(S),
+        _numbers(S), _numbers(S, S, S) if second else None,
+    )  # fmt: skip
+    read = jax.tree.map(lambda leaf: np.ones(leaf.shape, bool), given)
+    read = read._replace(emissions=np.broadcast_to(np.arange(T)[:, None] < N, (T, S)))
+    if by_step:
+        read = read._replace(transitions=steps < N - 1)
+    y = np.array([1, 0, 2, -1, -1], np.int32)
+    offsets, slopes = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
+    return Case(given, read, {
+        "best": _slopes(lambda p: chains.viterbi(p, N).score),
+        "labels": lambda p: chains.viterbi(p, N).labels,
+        "k best": lambda p: chains.k_best(p, N, 4),
+        "levels": lambda p: hamming_levels(p, y, N, 4),
+        "best of levels": lambda p: best_of_levels(p, y, N, offsets, slopes),
+        "augmented": lambda p: chains.viterbi(loss_augmented(p, y, N, jnp.ones(T), 1.0), N),
+        "log Z": _slopes(lambda p: chains.log_partition(p, N)),
+        "marginals": lambda p: chains.marginals(p, N),
+        "sample": lambda p: chains.sample(p, N, KEY),
+        "score": _slopes(lambda p: chains.score_labels(p, y, N)),
+    })  # fmt: skip
+
+
+def _segments() -> Case:
+    L = 2
+    given = segments.SegmentPotentials(_numbers(T, L, S), _numbers(S, S), _numbers(S), _numbers(S))
+    read = jax.tree.map(lambda leaf: np.ones(leaf.shape, bool), given)
+    ends = np.arange(T)[:, None, None] + np.arange(1, L + 1)[None, :, None]
+    read = read._replace(segments=np.broadcast_to(ends <= N, (T, L, S)))
+    steps, targets = jnp.ones((T, L, S), jnp.int32), np.array([[0, 1, 2], [1, 2, 3]])
+    return Case(given, read, {
+        "best": _slopes(lambda p: segments.viterbi(p, N).score),
+        "codes": lambda p: segments.viterbi(p, N).codes,
+        "k best": lambda p: segments.k_best(p, N, 4),
+        "levels": lambda p: level_scores(p, N, steps, targets)[1].total,
+        "log Z": _slopes(lambda p: segments.log_partition(p, N)),
+        "marginals": lambda p: segments.marginals(p, N),
+        "sample": lambda p: segments.sample(p, N, KEY),
+    })  # fmt: skip
+
+
+def _trees(by_span: bool) -> Case:
+    own = grammar()
+    rules = trees.GrammarRules(*own.binary_rules.T)
+    R, symbols = len(rules.parents), 1 + int(max(map(np.max, rules)))
+    begin, end = np.arange(T)[:, None, None], np.arange(T)[None, :, None]
+    spans = (begin < end) & (end < N)
+    given = trees.TreePotentials(
+        _numbers(T, symbols), _numbers(T, T, R) if by_span else _numbers(R), _numbers(symbols),
+        _numbers(T, T, symbols) if by_span else None,
+    )  # fmt: skip
+    read = jax.tree.map(lambda leaf: np.ones(leaf.shape, bool), given)
+    read = read._replace(lexical=np.broadcast_to(begin[:, 0] < N, (T, symbols)))
+    if by_span:
+        over = [np.broadcast_to(spans, (T, T, size)) for size in (R, symbols)]
+        read = read._replace(rules=over[0], spans=over[1])
+    return Case(given, read, {
+        "best": _slopes(lambda p: cky.cky_score(rules, p, N)),
+        "tree": lambda p: cky.cky(rules, p, N).tree,
+        "k best": lambda p: k_best_trees.k_best_trees(rules, p, N, 3),
+        "log Z": _slopes(lambda p: inside_outside.log_partition(rules, p, N)),
+        "marginals": lambda p: inside_outside.rule_marginals(rules, p, N),
+        "sample": lambda p: trees_sampling.sample_tree(rules, p, N, KEY),
+    })  # fmt: skip
+
+
+def _dependencies(projective: bool) -> Case:
+    R = 2
+    real = np.broadcast_to(np.asarray(real_arcs(N, T))[..., None], (T + 1, T, R))
+    y = jnp.array([0, 1, 2, -1, -1]), jnp.array([0, 1, 1, -1, -1])
+    kind = {"projective": projective}
+    return Case(_numbers(T + 1, T, R), real, {
+        "best": _slopes(lambda p: dependencies.best_tree(p, N, **kind).score),
+        "tree": lambda p: dependencies.best_tree(p, N, **kind)[:2],
+        "k best": lambda p: dependencies.k_best_trees(p, N, 3, **kind),
+        "best wrong": lambda p: dependencies.best_wrong_tree(p, y, N, **kind),
+        "log Z": _slopes(lambda p: dependencies.log_partition(p, N, **kind)),
+        "marginals": lambda p: dependencies.marginals(p, N, **kind),
+        "sample": lambda p: dependencies.sample_tree(p, N, KEY, **kind),
+        "score": _slopes(lambda p: dependencies.score_tree(p, *y, N)),
+    })  # fmt: skip
+
+
+def _alignments(local: bool) -> Case:
+    sizes, kind = np.array([N, 2], np.int32), {"local": local}
+    pairs = (np.arange(T)[:, None] < N) & (np.arange(T - 1)[None] < 2)
+    given = alignments.AlignmentPotentials(_numbers(T, T - 1), np.float32(1), np.float32(0.5))
+    best = pairwise.local_alignment if local else pairwise.global_alignment
+    k_best = alignments.k_best_local if local else alignments.k_best_global
+    return Case(given, alignments.AlignmentPotentials(pairs, np.True_, np.True_), {
+        "best": _slopes(lambda p: best(p, sizes).score),
+        "alignment": lambda p: best(p, sizes)[:-1],
+        "k best": lambda p: k_best(p, sizes, 3),
+        "log Z": _slopes(lambda p: alignments.log_partition(p, sizes, **kind)),
+        "marginals": lambda p: alignments.marginals(p, sizes, **kind),
+        "sample": lambda p: alignments.sample(p, sizes, KEY, **kind),
+    })  # fmt: skip
+
+
+def _graphs(kinds: bool) -> Case:
+    ends = np.array([(0, 1), (1, 2), (0, 2)])
+    plan = jax.tree.map(lambda leaf: leaf[0], stacked_plans([elimination(N, ends)], T, 4))
+    edges = np.array([*ends, (0, 0)], np.int32)
+    whole = graphs.GraphPotentials(
+        _numbers(T, S), edges, _numbers(2 if kinds else 4, S, S), np.int32(N), np.int32(3),
+        np.array([0, 1, 1, 0], np.int32) if kinds else None,
+    )  # fmt: skip
+
+    def of(given: tuple) -> graphs.GraphPotentials:
+        return whole._replace(nodes=given[0], pairs=given[1])
+
+    by_edge = np.broadcast_to(np.arange(4)[:, None, None] < 3, (4, S, S))
+    real = np.ones((2, S, S), bool) if kinds else by_edge
+    read = np.broadcast_to(np.arange(T)[:, None] < N, (T, S)), real
+    y, exact = np.array([0, 1, 2, -1, -1], np.int32), variable_elimination
+    return Case((whole.nodes, whole.pairs), read, {
+        "best": _slopes(lambda p: exact.best_labelling(of(p), plan).score),
+        "labels": lambda p: exact.best_labelling(of(p), plan).labels,
+        "best other": lambda p: exact.best_other(of(p), plan, y),
+        "k best": lambda p: graphs_k_best.k_best_labellings(of(p), plan, 3),
+        "log Z": _slopes(lambda p: exact.log_partition(of(p), plan)),
+        "marginals": lambda p: exact.marginals(of(p), plan),
+        "sample": lambda p: sampling.sample_labelling(of(p), plan, KEY),
+        "best of all": lambda p: enumeration.best_of_all(of(p)),
+        "k best of all": lambda p: graphs_k_best.k_best_of_all(of(p), 3),
+        "log Z of all": lambda p: enumeration.enumerated_log_partition(of(p)),
+        "sample of all": lambda p: sampling.sample_of_all(of(p), KEY),
+        "propagation": lambda p: belief_propagation.belief_propagation(of(p)),
+        "relaxed": lambda p: relaxation.relaxed(of(p)),
+        "reweighted": lambda p: reweighted.reweighted(of(p)),
+        "bound of log Z": lambda p: reweighted.log_partition_bound(of(p)),
+        "reweighted marginals": lambda p: reweighted_marginals.reweighted_marginals(of(p)),
+        "modes": lambda p: conditional_modes.conditional_modes(of(p)),
+        "score": _slopes(lambda p: graphs.score_labels(of(p), y)),
+    })  # fmt: skip
+
+
+def _assignments(complete: bool) -> Case:
+    sizes, kind = np.array([N, 2], np.int32), {"complete": complete}
+    row, column = np.arange(T) < N, np.arange(T - 1) < 2
+    y = np.array([0, 1, -1, -1, -1], np.int32)
+    given = _numbers(T, T - 1), _numbers(T), _numbers(T - 1)
+
+    def of(function: Callable, p: tuple, *more: Any) -> Any:
+        return function(p[0], *more, rows=p[1], columns=p[2], **kind)
+
+    return Case(given, (row[:, None] & column[None], row, column), {
+        "best": lambda p: of(best_matching, p, sizes),
+        "score": _slopes(lambda p: of(best_matching, p, sizes).score),
+        "k best": lambda p: of(k_best_matchings, p, sizes, 3),
+        "best wrong": lambda p: of(best_wrong_matching, p, y, sizes),
+        "score of one": _slopes(lambda p: assignments.score_matching(p[0], y, sizes, p[1], p[2])),
+    })  # fmt: skip
+
+
+def _rankings() -> Case:
+    truth, scale = np.array([2, 0, 1, -1, -1], np.int32), np.float32(1)
+    labels = np.array([1, 0, 1, -1, -1], np.int32)
+    augmented = {
+        "ranked": lambda p: orders.ranked(p, N),
+        "precision": lambda p: orders.average_precision_augmented(p, truth, N, scale),
+        "area": lambda p: orders.roc_area_augmented(p, truth, N, scale),
+        "ndcg": lambda p: orders.ndcg_augmented(p, truth, N, scale),
+        "labels": lambda p: contingency.largest(p, N),
+        "errors": lambda p: contingency.error_rate_augmented(p, labels, N, scale),
+        "cell": lambda p: contingency.best_cell(p, labels, N, lambda a, b, F: F + a - b),
+    }
+    return Case(_numbers(T), np.arange(T) < N, augmented)
+
+
+CASES = {
+    "chains": partial(_chains, False, False), "chains of steps": partial(_chains, False, True),
+    "chains of triples": partial(_chains, True, False), "segments": _segments,
+    "trees": partial(_trees, False), "trees of spans": partial(_trees, True),
+    "dependencies": partial(_dependencies, False), "projective": partial(_dependencies, True),
+    "global alignments": partial(_alignments, False),
+    "local alignments": partial(_alignments, True),
+    "graphs": partial(_graphs, False), "graphs of kinds": partial(_graphs, True),
+    "matchings": partial(_assignments, False), "complete matchings": partial(_assignments, True),
+    "rankings": _rankings,
+}  # fmt: skip
+
+
+def _filled(given: Case, number: float) -> Any:
+    def of_leaf(leaf: np.ndarray, read: np.ndarray) -> jax.Array:
+        return jnp.where(read, leaf, jnp.float32(number))
+
+    return jax.tree.map(of_leaf, given.potentials, given.read)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_garbage_changes_no_bit(name):
+    check(CASES[name]())
+
+
+def check(given: Case) -> None:
+    """The answers of all oracles are the same bits whatever stands in what they do not read."""
+    failed = []
+    for oracle, call in given.oracles.items():
+        run = jax.jit(call)
+
+        plain = run(_filled(given, 0))
+        assert all(not np.isnan(leaf).any() for leaf in map(np.asarray, jax.tree.leaves(plain))), (
+            oracle
+        )
+        for number in GARBAGE:
+            pairs = zip(*map(jax.tree.leaves, (plain, run(_filled(given, number)))), strict=True)
+            if not all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs):
+                failed.append((oracle, number))
+    assert not failed
+
+
+def _layers(name: str) -> Case:
+    """Losses of potentials, of one example; y is its true output."""
+    y: Any = jnp.array([1, 0, 2, -1, -1])
+    real = np.arange(T) < N
+    if name == "chains":
+        problem = chain(1, S)
+        theta = ChainTheta(_numbers(T, S), _numbers(S, S), None, None, None, N)
+        read = theta._replace(emissions=np.broadcast_to(real[:, None], (T, S)), transitions=True)
+    elif name == "segments":
+        problem, y = segments.segmenter(1, S, 2), jnp.array([3, 1, 2, -1, -1])
+        theta = segments.SegmentTheta(
+            _numbers(T, 3, S), _numbers(2, S), _numbers(S, S), None, None, None, N
+        )
+        read = theta._replace(
+            tokens=np.broadcast_to(real[:, None, None], (T, 3, S)), lengths=True, transitions=True
+        )
+    else:
+        sentences, parses = treebank(0, 4, 3, labels="xy")
+        data = prepared(sentences, parses, projective=name == "projective")
+        problem, R = data.problem, 2
+        theta = TreeTheta(_numbers(T + 1, T, R), N)
+        read = TreeTheta(
+            np.broadcast_to(np.asarray(real_arcs(N, T))[..., None], (T + 1, T, R)), True
+        )
+        y = Parse(jnp.array([0, 1, 2, -1, -1]), jnp.array([0, 1, 1, -1, -1]))
+
+    def of(loss: Callable, **more: Any) -> Callable:
+        def value(potentials: Any) -> jax.Array:
+            return loss(problem, potentials._replace(length=jnp.asarray(N)), y, **more)
+
+        return jax.value_and_grad(value, allow_int=True)
+
+    read = read._replace(length=True)
+    return Case(theta._replace(length=np.float32(N)), read, {
+        "log loss": of(losses.log_loss), "hinge": of(losses.structured_hinge),
+        "perceptron": of(losses.perceptron),
+        "entropy": of(losses.smoothed_hinge, smoothing="entropy"),
+        "top k": of(losses.smoothed_hinge, smoothing="top_k"),
+        "perturbed": of(losses.perturbed, key=KEY),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["chains", "segments", "dependencies", "projective"])
+def test_garbage_changes_no_bit_of_a_loss(name):
+    check(_layers(name))
