@@ -27,7 +27,14 @@ from jaxstruct.chains.differences import chain_differences
 from jaxstruct.chains.inference import chain_inference
 from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.label_parts import ChainTheta, combine, plane_scores
-from jaxstruct.chains.losses import ChainLoss, chain_loss, delta, position_costs
+from jaxstruct.chains.losses import (
+    ChainLoss,
+    chain_loss,
+    delta,
+    level_losses_of_costs,
+    position_costs,
+    units_at,
+)
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.viterbi import viterbi
@@ -50,7 +57,7 @@ from jaxstruct.core.checks import (
     checked_lengths,
     checked_size,
 )
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
@@ -306,6 +313,8 @@ def _levels(tables: _Chain, y_true: Array) -> int:
 
 
 def _level_losses(tables: _Chain, y_true: Array) -> Array:
+    if tables.loss.units is not None:
+        return level_losses_of_costs(tables.loss, y_true)
     levels = jnp.arange(_levels(tables, y_true))
     assert tables.loss.of_level is not None, "a loss of the level"
     losses = jax.vmap(tables.loss.of_level, (0, None))(levels, jnp.sum(y_true >= 0))
@@ -314,9 +323,16 @@ def _level_losses(tables: _Chain, y_true: Array) -> Array:
 
 def _best_by_level(
     tables: _Chain, theta: ChainTheta, y_true: Array, offsets: Array, slopes: Array
-) -> Array:
-    wrong = jnp.arange(offsets.shape[0]) > 0
-    return best_of_levels(*_with_truth(tables, theta, y_true), offsets, slopes, wrong).labels
+) -> Array | Bounded:
+    wrong, given = jnp.arange(offsets.shape[0]) > 0, _with_truth(tables, theta, y_true)
+    if tables.loss.units is None:
+        return best_of_levels(*given, offsets, slopes, wrong).labels
+    place, exact = units_at(tables.loss, y_true.shape[0])
+    costs = tables.loss.units[place][jnp.maximum(y_true, 0)]
+    best = best_of_levels(*given, offsets, slopes, wrong, costs, tables.loss.kind.kinds[place])
+    if exact:
+        return best.labels
+    return Bounded(best.labels, jnp.maximum(best.value, 0))  # below 0 a smaller loss has more
 
 
 def _with_truth(
@@ -328,7 +344,8 @@ def _with_truth(
 
 def _best_wrong(tables: _Chain, theta: ChainTheta, y_true: Array) -> Array:
     zero, one = jnp.zeros(2, theta.emissions.dtype), jnp.ones(2, theta.emissions.dtype)
-    return _best_by_level(tables, theta, y_true, zero, one)
+    given = _with_truth(tables, theta, y_true)
+    return best_of_levels(*given, zero, one, jnp.arange(2) > 0).labels
 
 
 def _initial_weights(
@@ -409,7 +426,7 @@ def _oracles(tables: _Chain, slack_search: bool) -> Oracles:
         raise ValueError(
             "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
         )
-    levels = tables.loss.of_level is not None and not slack_search
+    levels = not slack_search
     return Oracles(
         loss_augmented_decode=Partial(_loss_augmented, tables) if additive else None,
         best_wrong=Partial(_best_wrong, tables),
@@ -468,10 +485,12 @@ def chain(
         the ends of the sequence has no features. Inputs stay those of single tokens, dense or
         sparse; kernel tokens are windowed before the kernel is taken.
       loss: "hamming", "normalised_hamming", "zero_one", a function (level, length) -> Delta of the
-        number of wrong labels, or an [S, S] matrix of costs.
+        number of wrong labels, or an [S, S] matrix of costs. Slack re-scaling is exact for costs
+        that are multiples of a common unit, m units the largest, m <= 64 and m T <= 1024, at
+        2 + m T levels; of other costs it has a bound that is close for few of them.
       slack_search: search the most violated output of slack re-scaling with plain decodes (an
-        additive loss only) and certify with the search's bound, instead of enumerating all T + 1
-        Hamming levels; for long sequences.
+        additive loss only), instead of enumerating all levels: T + 1 of Hamming. Its bound is
+        loose (a gap of a tenth and more), so runs end INEXACT_ORACLE; for long sequences.
       constraints: label sequences that are no outputs.
       dtype: "float32" or "float64".
 
