@@ -46,6 +46,7 @@ from jaxstruct.chains.token_features import (
     anchor_gram,
     sequence_scores,
     token_gram,
+    wants_gram,
     windowed,
     windowed_gram,
 )
@@ -60,7 +61,7 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.transposition import sum_of_squares
+from jaxstruct.core.transposition import gram_action, sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 ROWS = 64
@@ -86,7 +87,7 @@ def chain_inputs(
         and `KernelTokens` have leaves of either kind, their rows being [l, m] or [n, T, m].
       length: [n] integers in 0..T; None where features are ragged, which have it.
       gram: [n, T, T] <Phi(x^t), Phi(x^s)>; None: computed from dense or sparse features, and, for
-        training, from ragged kernel rows.
+        training, from ragged kernel rows. Of sequences of more than 128 positions it is never made.
 
     Raises:
       ValueError: features are none of these, lengths are no integers (floats are none) or do not
@@ -104,8 +105,8 @@ def chain_inputs(
         )
     length = checked_lengths("length", length, n, 0, T)
     chain_checks.check_anchor_kernel(features, length)
-    gram = token_gram(features) if gram is None else gram
-    if np.shape(gram) != (n, T, T):
+    gram = token_gram(features) if gram is None and wants_gram(features) else gram
+    if gram is not None and np.shape(gram) != (n, T, T):
         raise ValueError(f"gram must be [n, T, T] = [{n}, {T}, {T}], got shape {np.shape(gram)}")
     return ChainInput(features, length, gram)
 
@@ -125,13 +126,15 @@ def _ragged_inputs(
 
 
 def _with_gram(x: ChainInput) -> ChainInput:
-    """Padded inputs with the Gram matrices that training reads.
+    """Padded inputs with the Gram matrices that training reads, unless features are as good.
 
     Raises:
       ValueError: features are so large that their inner products are not finite.
     """
     if isinstance(x.features, KernelTokens):
         return x._replace(gram=anchor_gram(x.features))
+    if not wants_gram(x.features):
+        return x
     with np.errstate(over="ignore", invalid="ignore"):
         gram = token_gram(x.features)
     if not np.isfinite(gram).all():
@@ -207,8 +210,10 @@ def _gram_product(gram: Array, u: Array) -> Array:
     return parts.reshape(u.shape)
 
 
-def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
-    """A_x A_x' u through the token Gram matrix (4.22)."""
+def _gram_action(tables: _Chain, zero: PyTree, x: ChainInput, u: ChainTheta) -> ChainTheta:
+    """A_x A_x' u through the token Gram matrix (4.22), or without one through zero weights."""
+    if x.gram is None:
+        return gram_action(Partial(_add, tables), Partial(_potentials, tables), zero, x, u)
     x = _with_windows(tables, x)
     squared = tables.eta**2
     transitions = squared * u.transitions
@@ -378,16 +383,15 @@ def _check(
         )
     if T < 1:
         raise ValueError("inputs need at least one (padded) position, got T = 0")
-    if (outputs is not None or inputs.gram is not None) and np.shape(inputs.gram) != (n, T, T):
+    if inputs.gram is not None and np.shape(inputs.gram) != (n, T, T):
         raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {np.shape(inputs.gram)}")
     length = checked_lengths("inputs.length", inputs.length, n, 0, T)
     if outputs is None:
         return
-    gram = np.asarray(inputs.gram)
     if kernel:
-        chain_checks.check_anchors(inputs.features, gram, length)
-    else:
-        chain_checks.check_gram(inputs.features, gram, length)
+        chain_checks.check_anchors(inputs.features, inputs.gram, length)
+    elif inputs.gram is not None:
+        chain_checks.check_gram(inputs.features, np.asarray(inputs.gram), length)
     y = as_array("outputs", outputs, f"[n, T] = [{n}, {T}] integer labels")
     if y.shape != (n, T):
         raise ValueError(f"outputs must be [n, T] = [{n}, {T}] as the inputs, got shape {y.shape}")
@@ -442,7 +446,7 @@ def _space(tables: _Chain, initial_weights: PyTree, pair_features: bool) -> Spac
         differences = chain_differences(tables.eta, tables.window, shared)
     return Space(
         add=Partial(_add, tables),
-        gram_action=Partial(_gram_action, tables),
+        gram_action=Partial(_gram_action, tables, initial_weights),
         plane_scores=plane_scores,
         combine=combine,
         plane_values=Partial(_plane_values, tables),
