@@ -22,7 +22,7 @@ class ChainInput(NamedTuple):
 
     features: PyTree
     length: AnyArray
-    gram: AnyArray | None
+    gram: AnyArray
 
 
 class Constraints(NamedTuple):
