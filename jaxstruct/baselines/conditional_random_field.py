@@ -272,7 +272,7 @@ def certify_random_field(
     Raises:
       ValueError: an argument does not fit.
     """
-    inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    inputs, outputs = checked_buckets(problem, inputs, outputs, None, dual=False)
     checked_inference(problem, "log_loss")
     _check(C, 1.0, 1, 1, positions)
     weights = first_weights(problem, weights)
@@ -332,7 +332,7 @@ def fit_random_field(
     conditional random field parsing", ACL 2008.
     """
     began = time.perf_counter()
-    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights, dual=False)
     checked_inference(problem, "log_loss")
     _check(C, tolerance, max_iterations, memory, positions)
     weights = first_weights(problem, start)

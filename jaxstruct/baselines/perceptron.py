@@ -241,7 +241,7 @@ def perceptron(
     2002.
     """
     began = time.perf_counter()
-    inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    inputs, outputs = checked_buckets(problem, inputs, outputs, None, dual=False)
     walk, status, mistakes = run_online(
         problem,
         inputs,

@@ -345,7 +345,7 @@ def fit_stochastic(
     Source: slides, "Conditional Random Field: Learning" and "SVM-Struct: Learning Algorithm".
     """
     began = time.perf_counter()
-    inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    inputs, outputs = checked_buckets(problem, inputs, outputs, None, dual=False)
     counts = dict(max_epochs=max_epochs, batch=batch, positions=positions, seed=seed)
     counts["evaluate_every"] = evaluate_every
     _check(objective, C, rate, counts, optimiser)

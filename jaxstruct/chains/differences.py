@@ -17,7 +17,8 @@ from jax.tree_util import Partial
 
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.plane_lookup import look_up
-from jaxstruct.chains.token_features import KernelTokens, Window, token_scores, tokens_at
+from jaxstruct.chains.token_features import Window, tokens_at
+from jaxstruct.chains.token_steps import Moved, add_token, put, scores_of
 from jaxstruct.core import contract
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
@@ -53,17 +54,12 @@ def _narrow(largest: int) -> type:
     return next(fits, jnp.int32)
 
 
-def _put(to: Array, at: Array, row: Array) -> Array:
-    """to with row number `at` replaced."""
-    return jax.lax.dynamic_update_slice_in_dim(to, row[None].astype(to.dtype), at, 0)
-
-
 def _listed(chosen: Array) -> Places:
     """The positions [T] at which `chosen` [T] is true, in order."""
     T = chosen.shape[0]
 
     def append(t: Array, found: Places) -> Places:
-        positions = _put(found.positions, found.count, jnp.asarray(t))
+        positions = put(found.positions, found.count, jnp.asarray(t))
         return Places(positions, found.count + chosen[t].astype(jnp.int32))
 
     return jax.lax.fori_loop(0, T, append, Places(jnp.zeros(T, _narrow(T)), jnp.int32(0)))
@@ -92,7 +88,7 @@ def _differences_of_one(w: PyTree, y: Array) -> Differences:
 
     def keep(t: Array, labels: Array) -> Array:
         column = jax.lax.dynamic_slice_in_dim(y, t, 1, 1)[:, 0]
-        return jax.lax.fori_loop(0, near(t), lambda _, to: _put(to, t, column), labels)
+        return jax.lax.fori_loop(0, near(t), lambda _, to: put(to, t, column), labels)
 
     labels = jax.lax.fori_loop(0, T, keep, jnp.full((T, K), -1, kind))
     last = jnp.maximum(jnp.sum(real, dtype=jnp.int32) - 1, 0)
@@ -182,14 +178,6 @@ def _each(
     return jax.lax.fori_loop(0, index.shape[0], turn, start)
 
 
-def _scores(v: PyTree, features: PyTree) -> Array:
-    """[S] <u_s, Phi(x)> of one token."""
-    if isinstance(features, SparseFeatures):
-        rows = v["emissions"].at[features.indices].get(mode="clip")
-        return jnp.sum(features.values[:, None] * rows, axis=0)
-    return token_scores(v["emissions"].T, features)
-
-
 def values(
     eta: Array, window: Window, v: PyTree, inputs: ChainInput, d: Differences, index: Array
 ) -> Array:
@@ -201,7 +189,7 @@ def values(
 
     def of_example(example: _Example, found: Array) -> Array:
         def token(t: Array, total: Array) -> Array:
-            return total + _scores(v, example.features(t)).at[example.labels(t)].get(mode="clip")
+            return total + scores_of(v, example.features(t)).at[example.labels(t)].get(mode="clip")
 
         total = jnp.zeros(d.labels.shape[2], found.dtype)
         for name, labels in example.ends():
@@ -214,62 +202,18 @@ def values(
                 return total + table.at[part(t)].get(mode="clip")
 
             total = example.along(places, entry, total)
-        return _put(found, example.number, total)
+        return put(found, example.number, total)
 
     nothing = jnp.zeros((index.shape[0], d.labels.shape[2]), v["transitions"].dtype)
     return _each(window, inputs, d, index, of_example, nothing)
 
 
-class _Moved(NamedTuple):
-    """The planes of one example with a c other than 0: the first `count` of slots [K]; c: [K]."""
-
-    slots: Array
-    count: Array
-    c: Array
-
-    def along(self, step: Callable, start: PyTree) -> PyTree:
-        """step(slot, state) for each of them."""
-        return jax.lax.fori_loop(0, self.count, lambda m, state: step(self.slots[m], state), start)
-
-
-def _moved(c: Array) -> _Moved:
+def _moved(c: Array) -> Moved:
     places = _listed(c != 0)
-    return _Moved(places.positions.astype(jnp.int32), places.count, c)
+    return Moved(places.positions.astype(jnp.int32), places.count, c)
 
 
-def _sums(moved: _Moved, labels: Array, S: int) -> Array:
-    """[S] the sum of the c of each label."""
-
-    def add(k: Array, found: Array) -> Array:
-        return _put(found, labels[k], found[labels[k]] + moved.c[k])
-
-    return moved.along(add, jnp.zeros(S, moved.c.dtype))
-
-
-def _add_token(u: Array, features: PyTree, moved: _Moved, labels: Array) -> Array:
-    """u with the c of every plane at the features of one token, in the layout of `unpack`."""
-    if isinstance(features, SparseFeatures):
-        c, (indices, amounts) = _sums(moved, labels, u.shape[1]), features
-
-        def add(m: Array, u: Array) -> Array:
-            row = jax.lax.dynamic_slice_in_dim(u, indices[m], 1)[0]
-            return _put(u, indices[m], row + jnp.where(indices[m] < u.shape[0], amounts[m], 0) * c)
-
-        return jax.lax.fori_loop(0, indices.shape[0], add, u)
-    if isinstance(features, KernelTokens):
-        c = _sums(moved, labels, u.shape[0])
-        column = jax.lax.dynamic_slice_in_dim(u, features.anchors, 1, 1)
-        column = column + jnp.where(features.anchors < u.shape[1], c, 0)[:, None]
-        return jax.lax.dynamic_update_slice_in_dim(u, column, features.anchors, 1)
-
-    def row(k: Array, u: Array) -> Array:
-        old = jax.lax.dynamic_slice_in_dim(u, labels[k], 1)[0]
-        return _put(u, labels[k], old + moved.c[k] * features)
-
-    return moved.along(row, u)
-
-
-def _differ(moved: _Moved, labels: Array) -> Array:
+def _differ(moved: Moved, labels: Array) -> Array:
     """int32: 1 where the moved planes have different labels [K], else 0: their c sum to 0."""
     first = labels[moved.slots[0]]
     none = jnp.int32(0)
@@ -293,7 +237,7 @@ def add(
             labels = example.labels(t)
 
             def move(_: Array, u: Array) -> Array:
-                return _add_token(u, example.features(t), moved, labels)
+                return add_token(u, example.features(t), moved, labels)
 
             return jax.lax.fori_loop(0, _differ(moved, labels), move, u)
 
@@ -301,7 +245,7 @@ def add(
             def one(k: Array, flat: Array) -> Array:
                 place = jnp.maximum(places[k], 0)
                 amount = jnp.where(places[k] >= 0, factor * moved.c[k], 0)
-                return _put(flat, place, flat[place] + amount)
+                return put(flat, place, flat[place] + amount)
 
             return moved.along(one, flat)
 

@@ -19,7 +19,7 @@ from jaxstruct.core.checks import (
     text_of,
 )
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.core.types import Array, PyTree, SparseFeatures
+from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
 
 _KINDS = (
@@ -180,8 +180,8 @@ def _refuse_gram(place: tuple[int, int, int], found: float, wanted: float) -> No
     )
 
 
-def check_anchors(features: KernelTokens, gram: np.ndarray, length: np.ndarray) -> None:
-    """Raise ValueError unless every token is an anchor whose kernel values are those of gram.
+def check_anchors(features: KernelTokens, gram: AnyArray | None, length: np.ndarray) -> None:
+    """Raise ValueError unless every token is an anchor whose kernel values are those of any gram.
 
     A token that is no anchor has no coefficient that training could change.
     """
@@ -200,6 +200,9 @@ def check_anchors(features: KernelTokens, gram: np.ndarray, length: np.ndarray) 
             f"inputs.features.anchors[{i}, {t}] is {anchors[i, t]}: every token of a training "
             f"sequence must be one of the {m} anchors ({len(wrong)} are not)"
         )
+    if gram is None:
+        return
+    gram = np.asarray(gram)
     places = np.broadcast_to(np.where(real, anchors, 0)[:, None], (n, T, T))
     pairs = real[:, :, None] & real[:, None]
     off = np.where(pairs, np.abs(np.take_along_axis(rows, places, axis=2) - gram), 0)

@@ -15,8 +15,9 @@ class ChainInput(NamedTuple):
     Fields:
       features: [T, d], SparseFeatures of [T, m] leaves, or KernelTokens; zeros on padding.
       length: int32 scalar.
-      gram: [T, T] <Phi(x^t), Phi(x^s)>, of any dtype that holds them; None where only prediction
-        is wanted, and in ragged inputs.
+      gram: [T, T] <Phi(x^t), Phi(x^s)>, of any dtype that holds them; None in ragged
+        inputs, where no dual solver reads it, and of more than 128 positions: products of
+        planes then come from the features.
     """
 
     features: PyTree

@@ -12,13 +12,10 @@ import jax.numpy as jnp
 
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.label_parts import ChainTheta
-from jaxstruct.chains.token_features import Window
+from jaxstruct.chains.token_features import Window, tokens_at
+from jaxstruct.chains.token_steps import Moved, add_token, put, scores_of
 from jaxstruct.core.contract import LookedUp
-from jaxstruct.core.types import Array
-
-
-def _set(to: Array, at: Array, value: Array) -> Array:
-    return jax.lax.dynamic_update_slice_in_dim(to, value[None], at, 0)
+from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
 
 def _score(theta: ChainTheta, y: Array) -> Array:
@@ -42,8 +39,8 @@ def _score(theta: ChainTheta, y: Array) -> Array:
     return total
 
 
-class _Grams(NamedTuple):
-    """Inner products of the tokens of one of many inputs, whatever their window."""
+class _Tokens(NamedTuple):
+    """The tokens of one of many inputs, whatever their window: inner products, or features."""
 
     inputs: ChainInput
     at: Array
@@ -61,16 +58,45 @@ class _Grams(NamedTuple):
             total = total + jnp.where((low >= 0) & (high < length), value, 0).astype(total.dtype)
         return total
 
+    def features(self, t: Array) -> PyTree:
+        """Phi(x^t)."""
+        found = tokens_at(self.inputs, self.at[None], t[None, None], self.window)
+        return jax.tree.map(lambda leaf: leaf[0, 0], found)
 
-def _sums_seen(eta: Array, grams: _Grams, theta: ChainTheta, y_true: Array, y: Array) -> ChainTheta:
+
+def _by_features(tokens: _Tokens, theta: ChainTheta, y_true: Array, y: Array) -> Array:
+    """[T, S] <Phi(x^t), sum_s Phi(x^s)> of each label, without a Gram matrix."""
+    (T, S), dtype = theta.emissions.shape, theta.emissions.dtype
+    sparse = isinstance(tokens.inputs.features, SparseFeatures)
+    d = tokens.window.blocks * tokens.window.number_of_features
+    pair = Moved(jnp.arange(2), jnp.int32(2), jnp.array([1, -1], dtype))
+
+    def add(s: Array, u: Array) -> Array:
+        labels = jnp.stack([y_true[s], y[s]])
+        differs = (labels[0] != labels[1]).astype(jnp.int32)
+        return jax.lax.fori_loop(
+            0, differs, lambda _, u: add_token(u, tokens.features(s), pair, labels), u
+        )
+
+    u = jax.lax.fori_loop(0, theta.length, add, jnp.zeros((d, S) if sparse else (S, d), dtype))
+
+    def score(t: Array, emissions: Array) -> Array:
+        return put(emissions, t, scores_of({"emissions": u}, tokens.features(t)))
+
+    return jax.lax.fori_loop(0, theta.length, score, jnp.zeros((T, S), dtype))
+
+
+def _sums_seen(
+    eta: Array, tokens: _Tokens, theta: ChainTheta, y_true: Array, y: Array
+) -> ChainTheta:
     """A_x delta Psi(y): theta-shaped, whose scores are inner products with delta Psi(y)."""
     length, zeros = theta.length, jax.tree.map(jnp.zeros_like, theta._replace(length=None))
 
     def seen_by(s: Array, emissions: Array) -> Array:
         def add(t: Array, emissions: Array) -> Array:
-            value, row = grams.entry(t, s).astype(emissions.dtype), emissions[t]
-            row = _set(row, y_true[s], row[y_true[s]] + value)
-            return _set(emissions, t, _set(row, y[s], row[y[s]] - value))
+            value, row = tokens.entry(t, s).astype(emissions.dtype), emissions[t]
+            row = put(row, y_true[s], row[y_true[s]] + value)
+            return put(emissions, t, put(row, y[s], row[y[s]] - value))
 
         differs = (y[s] != y_true[s]).astype(jnp.int32)
         return jax.lax.fori_loop(0, differs * length, add, emissions)
@@ -87,7 +113,7 @@ def _sums_seen(eta: Array, grams: _Grams, theta: ChainTheta, y_true: Array, y: A
         def add(t: Array, flat: Array) -> Array:
             for labels, sign in ((y_true, 1), (y, -1)):
                 place = places(labels, t)
-                flat = _set(flat, place, flat[place] + sign * eta**2)
+                flat = put(flat, place, flat[place] + sign * eta**2)
             return flat
 
         parts = jnp.maximum(length - order + 1, 0)
@@ -95,12 +121,16 @@ def _sums_seen(eta: Array, grams: _Grams, theta: ChainTheta, y_true: Array, y: A
 
     def end(table: Array, t: Array) -> Array:
         sign = jnp.where(length > 0, jnp.ones((), table.dtype), 0)
-        table = _set(table, y_true[t], table[y_true[t]] + sign)
-        return _set(table, y[t], table[y[t]] - sign)
+        table = put(table, y_true[t], table[y_true[t]] + sign)
+        return put(table, y[t], table[y[t]] - sign)
 
     last = jnp.maximum(length - 1, 0)
+    if tokens.inputs.gram is None:
+        emissions = _by_features(tokens, theta, y_true, y)
+    else:
+        emissions = jax.lax.fori_loop(0, length, seen_by, zeros.emissions)
     return ChainTheta(
-        jax.lax.fori_loop(0, length, seen_by, zeros.emissions),
+        emissions,
         count(2, zeros.transitions),
         None if theta.start is None else end(zeros.start, jnp.int32(0)),
         None if theta.stop is None else end(zeros.stop, last),
@@ -114,14 +144,14 @@ def look_up(
     y_true: Array, y: Array, occupied: Array,
 ) -> LookedUp:  # fmt: skip
     """See `contract.Differences`; planes: [n, K, T], y_true and y: [T]."""
-    seen = _sums_seen(eta, _Grams(inputs, at, window), theta, y_true, y)
+    seen = _sums_seen(eta, _Tokens(inputs, at, window), theta, y_true, y)
     truth = _score(seen, y_true)
 
     def of_plane(k: Array, found: LookedUp) -> LookedUp:
         own = planes[at, k]
         return found._replace(
-            scores=_set(found.scores, k, _score(theta, own)),
-            products=_set(found.products, k, truth - _score(seen, own)),
+            scores=put(found.scores, k, _score(theta, own)),
+            products=put(found.products, k, truth - _score(seen, own)),
             known=found.known | jnp.all(own == y),
         )
 

@@ -27,7 +27,14 @@ from jaxstruct.chains.differences import chain_differences
 from jaxstruct.chains.inference import chain_inference
 from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.label_parts import ChainTheta, combine, plane_scores
-from jaxstruct.chains.losses import ChainLoss, chain_loss, delta, position_costs
+from jaxstruct.chains.losses import (
+    ChainLoss,
+    chain_loss,
+    delta,
+    level_losses_of_costs,
+    position_costs,
+    units_at,
+)
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.viterbi import viterbi
@@ -39,6 +46,7 @@ from jaxstruct.chains.token_features import (
     anchor_gram,
     sequence_scores,
     token_gram,
+    wants_gram,
     windowed,
     windowed_gram,
 )
@@ -50,10 +58,10 @@ from jaxstruct.core.checks import (
     checked_lengths,
     checked_size,
 )
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.transposition import sum_of_squares
+from jaxstruct.core.transposition import gram_action, sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 ROWS = 64
@@ -79,7 +87,7 @@ def chain_inputs(
         and `KernelTokens` have leaves of either kind, their rows being [l, m] or [n, T, m].
       length: [n] integers in 0..T; None where features are ragged, which have it.
       gram: [n, T, T] <Phi(x^t), Phi(x^s)>; None: computed from dense or sparse features, and, for
-        training, from ragged kernel rows.
+        training, from ragged kernel rows. Of sequences of more than 128 positions it is never made.
 
     Raises:
       ValueError: features are none of these, lengths are no integers (floats are none) or do not
@@ -97,8 +105,8 @@ def chain_inputs(
         )
     length = checked_lengths("length", length, n, 0, T)
     chain_checks.check_anchor_kernel(features, length)
-    gram = token_gram(features) if gram is None else gram
-    if np.shape(gram) != (n, T, T):
+    gram = token_gram(features) if gram is None and wants_gram(features) else gram
+    if gram is not None and np.shape(gram) != (n, T, T):
         raise ValueError(f"gram must be [n, T, T] = [{n}, {T}, {T}], got shape {np.shape(gram)}")
     return ChainInput(features, length, gram)
 
@@ -118,13 +126,15 @@ def _ragged_inputs(
 
 
 def _with_gram(x: ChainInput) -> ChainInput:
-    """Padded inputs with the Gram matrices that training reads.
+    """Padded inputs with the Gram matrices that training reads, unless features are as good.
 
     Raises:
       ValueError: features are so large that their inner products are not finite.
     """
     if isinstance(x.features, KernelTokens):
         return x._replace(gram=anchor_gram(x.features))
+    if not wants_gram(x.features):
+        return x
     with np.errstate(over="ignore", invalid="ignore"):
         gram = token_gram(x.features)
     if not np.isfinite(gram).all():
@@ -200,8 +210,10 @@ def _gram_product(gram: Array, u: Array) -> Array:
     return parts.reshape(u.shape)
 
 
-def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
-    """A_x A_x' u through the token Gram matrix (4.22)."""
+def _gram_action(tables: _Chain, zero: PyTree, x: ChainInput, u: ChainTheta) -> ChainTheta:
+    """A_x A_x' u through the token Gram matrix (4.22), or without one through zero weights."""
+    if x.gram is None:
+        return gram_action(Partial(_add, tables), Partial(_potentials, tables), zero, x, u)
     x = _with_windows(tables, x)
     squared = tables.eta**2
     transitions = squared * u.transitions
@@ -306,6 +318,8 @@ def _levels(tables: _Chain, y_true: Array) -> int:
 
 
 def _level_losses(tables: _Chain, y_true: Array) -> Array:
+    if tables.loss.units is not None:
+        return level_losses_of_costs(tables.loss, y_true)
     levels = jnp.arange(_levels(tables, y_true))
     assert tables.loss.of_level is not None, "a loss of the level"
     losses = jax.vmap(tables.loss.of_level, (0, None))(levels, jnp.sum(y_true >= 0))
@@ -314,9 +328,16 @@ def _level_losses(tables: _Chain, y_true: Array) -> Array:
 
 def _best_by_level(
     tables: _Chain, theta: ChainTheta, y_true: Array, offsets: Array, slopes: Array
-) -> Array:
-    wrong = jnp.arange(offsets.shape[0]) > 0
-    return best_of_levels(*_with_truth(tables, theta, y_true), offsets, slopes, wrong).labels
+) -> Array | Bounded:
+    wrong, given = jnp.arange(offsets.shape[0]) > 0, _with_truth(tables, theta, y_true)
+    if tables.loss.units is None:
+        return best_of_levels(*given, offsets, slopes, wrong).labels
+    place, exact = units_at(tables.loss, y_true.shape[0])
+    costs = tables.loss.units[place][jnp.maximum(y_true, 0)]
+    best = best_of_levels(*given, offsets, slopes, wrong, costs, tables.loss.kind.kinds[place])
+    if exact:
+        return best.labels
+    return Bounded(best.labels, jnp.maximum(best.value, 0))  # below 0 a smaller loss has more
 
 
 def _with_truth(
@@ -328,7 +349,8 @@ def _with_truth(
 
 def _best_wrong(tables: _Chain, theta: ChainTheta, y_true: Array) -> Array:
     zero, one = jnp.zeros(2, theta.emissions.dtype), jnp.ones(2, theta.emissions.dtype)
-    return _best_by_level(tables, theta, y_true, zero, one)
+    given = _with_truth(tables, theta, y_true)
+    return best_of_levels(*given, zero, one, jnp.arange(2) > 0).labels
 
 
 def _initial_weights(
@@ -361,16 +383,15 @@ def _check(
         )
     if T < 1:
         raise ValueError("inputs need at least one (padded) position, got T = 0")
-    if (outputs is not None or inputs.gram is not None) and np.shape(inputs.gram) != (n, T, T):
+    if inputs.gram is not None and np.shape(inputs.gram) != (n, T, T):
         raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {np.shape(inputs.gram)}")
     length = checked_lengths("inputs.length", inputs.length, n, 0, T)
     if outputs is None:
         return
-    gram = np.asarray(inputs.gram)
     if kernel:
-        chain_checks.check_anchors(inputs.features, gram, length)
-    else:
-        chain_checks.check_gram(inputs.features, gram, length)
+        chain_checks.check_anchors(inputs.features, inputs.gram, length)
+    elif inputs.gram is not None:
+        chain_checks.check_gram(inputs.features, np.asarray(inputs.gram), length)
     y = as_array("outputs", outputs, f"[n, T] = [{n}, {T}] integer labels")
     if y.shape != (n, T):
         raise ValueError(f"outputs must be [n, T] = [{n}, {T}] as the inputs, got shape {y.shape}")
@@ -409,7 +430,7 @@ def _oracles(tables: _Chain, slack_search: bool) -> Oracles:
         raise ValueError(
             "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
         )
-    levels = tables.loss.of_level is not None and not slack_search
+    levels = not slack_search
     return Oracles(
         loss_augmented_decode=Partial(_loss_augmented, tables) if additive else None,
         best_wrong=Partial(_best_wrong, tables),
@@ -425,7 +446,7 @@ def _space(tables: _Chain, initial_weights: PyTree, pair_features: bool) -> Spac
         differences = chain_differences(tables.eta, tables.window, shared)
     return Space(
         add=Partial(_add, tables),
-        gram_action=Partial(_gram_action, tables),
+        gram_action=Partial(_gram_action, tables, initial_weights),
         plane_scores=plane_scores,
         combine=combine,
         plane_values=Partial(_plane_values, tables),
@@ -468,10 +489,12 @@ def chain(
         the ends of the sequence has no features. Inputs stay those of single tokens, dense or
         sparse; kernel tokens are windowed before the kernel is taken.
       loss: "hamming", "normalised_hamming", "zero_one", a function (level, length) -> Delta of the
-        number of wrong labels, or an [S, S] matrix of costs.
+        number of wrong labels, or an [S, S] matrix of costs. Slack re-scaling is exact for costs
+        that are multiples of a common unit, m units the largest, m <= 64 and m T <= 1024, at
+        2 + m T levels; of other costs it has a bound that is close for few of them.
       slack_search: search the most violated output of slack re-scaling with plain decodes (an
-        additive loss only) and certify with the search's bound, instead of enumerating all T + 1
-        Hamming levels; for long sequences.
+        additive loss only), instead of enumerating all levels: T + 1 of Hamming. Its bound is
+        loose (a gap of a tenth and more), so runs end INEXACT_ORACLE; for long sequences.
       constraints: label sequences that are no outputs.
       dtype: "float32" or "float64".
 

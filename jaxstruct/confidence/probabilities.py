@@ -205,7 +205,7 @@ def log_losses(
       ValueError: as `marginals`; structures of one's own need `Inference.log_loss`, or
         `Oracles.all_outputs`.
     """
-    xs, ys = checked_buckets(problem, inputs, outputs, None)
+    xs, ys = checked_buckets(problem, inputs, outputs, None, dual=False)
     check_batch(batch)
     weights, b = _checked(problem, weights, temperature, "log_loss")
     call = Call("log_losses", _losses, (bare(problem), weights), (b,))

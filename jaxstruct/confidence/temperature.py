@@ -185,7 +185,7 @@ def fit_temperature(
       ValueError: an argument does not fit; no temperature is best, because the outputs score no
         better than the mean of all outputs, or because all of them are the best by a margin.
     """
-    xs, ys = checked_buckets(problem, inputs, outputs, None)
+    xs, ys = checked_buckets(problem, inputs, outputs, None, dual=False)
     check_batch(batch)
     weights = weights_of(problem, weights)
     check_weights(problem, weights)

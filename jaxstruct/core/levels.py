@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Bounded, Problem
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -13,7 +13,8 @@ def best_of_levels(problem: Problem, theta: PyTree, y_true: PyTree) -> tuple[Arr
     """(losses [L], outputs [L, ...]) of the levels of one example; y_true where a level is empty.
 
     An output of level l maximises F among the y != y_true of loss losses[l]. It comes from
-    `contenders` and `output`, or from `best_by_level` with all other levels at -inf.
+    `contenders` and `output`, or from `best_by_level` with all other levels at -inf. Of a `Bounded`
+    it is the output found.
 
     Raises:
       ValueError: the structure has no levels.
@@ -25,7 +26,8 @@ def best_of_levels(problem: Problem, theta: PyTree, y_true: PyTree) -> tuple[Arr
 
         def best(level: Array) -> PyTree:
             offsets = jnp.where(levels == level, 0, -jnp.inf).astype(losses.dtype)
-            return oracles.best_by_level(theta, y_true, offsets, jnp.ones_like(offsets))
+            found = oracles.best_by_level(theta, y_true, offsets, jnp.ones_like(offsets))
+            return found.output if isinstance(found, Bounded) else found
 
         return losses, jax.lax.map(best, levels)
     if oracles.contenders is None:

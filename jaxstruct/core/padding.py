@@ -6,6 +6,7 @@ predicted in buckets becomes one tree in the caller's order again.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -48,7 +49,11 @@ def ragged_leaves(tree: PyTree) -> list[Ragged]:
 
 
 def bucketed(
-    padding: Padding, inputs: PyTree, outputs: PyTree, others: Others = NO_OTHERS
+    padding: Padding,
+    inputs: PyTree,
+    outputs: PyTree,
+    others: Others = NO_OTHERS,
+    completed: bool = True,
 ) -> tuple[Buckets, Buckets]:
     """Training examples with ragged leaves as buckets of padded arrays; plain ones as one bucket.
 
@@ -58,10 +63,12 @@ def bucketed(
     Args:
       padding: of the structure. inputs, outputs: pytrees of n examples.
       others: whose examples count, too. A bucket that holds theirs alone has None for its part.
+      completed: whether with what `Padding.complete` adds for the dual solvers.
 
     Raises:
       ValueError: inputs are ragged and outputs are not, or the other way round.
     """
+    padding = padding if completed else dataclasses.replace(padding, complete=None)
     stores = ragged_leaves(inputs)
     if not stores:
         return _as_buckets(inputs, outputs)

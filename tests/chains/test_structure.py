@@ -304,6 +304,16 @@ def test_gram_of_integers_serves_as_well(x64):
     assert np.abs(np.asarray(found[1])).max() > 1
 
 
+@each([("dense", RICH), ("sparse", RICH), ("sparse", TRIPLES), ("kernel", PLAIN)])
+def test_features_serve_as_well_as_their_gram(x64, way, model):
+    """Planes of long sequences are multiplied through their features."""
+    _, problem, (w, x, planes, c) = of_case(way, model)
+    found, wanted = (by_gram(problem, w, x, planes, c) for x in (x._replace(gram=None), x))
+    close = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-11)
+    jax.tree.map(close, found, wanted)
+    assert np.abs(np.asarray(found[1])).max() > 1
+
+
 @quick_jit
 def by_planes(problem, w, x, planes, c):
     return problem.space.plane_values(w, x, planes), problem.space.add_planes(w, x, planes, c)
@@ -348,10 +358,12 @@ def test_plane_differences(x64, way, model, share):
 
 
 @pytest.mark.parametrize("share", [0, 0.5, 1])
+@pytest.mark.parametrize("by_features", [False, True])
 @each([("dense", TRIPLES), ("sparse", PLAIN), ("sparse", TRIPLES), ("kernel", PLAIN)])
-def test_outputs_are_looked_up_among_planes(x64, way, model, share):
+def test_outputs_are_looked_up_among_planes(x64, way, model, by_features, share):
     """Scores, inner products, and whether an output is there, of occupied slots alone."""
     data, problem, (w, x, planes, _) = of_case(way, model)
+    x = x._replace(gram=None) if by_features else x
     y = planes_of(np.random.default_rng(5), data.y)[:, 1]
     y[::2] = planes[::2, 1]
     occupied = np.random.default_rng(6).random((N, K)) < share
@@ -407,7 +419,7 @@ def _check_differences(way, model, share, T, S, kernel=False):
 
 def test_a_long_gram_matrix_of_integers_serves_as_well(x64):
     """It is widened some rows at a time where these fill it, else whole."""
-    for T in (128, 130):
+    for T in (128, 100):
         data = random_sequences(0, 3, T, D, S, shortest=0)
         data = data._replace(pool=np.round(2 * data.pool))
         problem, x = data.problem(PLAIN, "dense"), data.inputs("dense")

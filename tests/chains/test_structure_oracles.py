@@ -11,6 +11,7 @@ import pytest
 
 from jaxstruct.core.levels import best_of_levels
 from tests.chains.enumeration import (
+    COSTS,
     SETTINGS,
     N,
     T,
@@ -52,14 +53,14 @@ def answers(problem, theta, y, scale, offsets, slopes):
     return jax.vmap(of_one, (None, 0, 0, 0, 0, 0))(problem, theta, y, scale, offsets, slopes)
 
 
-def arguments(chains, dtype="float64", positions=T):
+def arguments(chains, dtype="float64"):
     """theta, y, scale, offsets, slopes of every chain; in quarters, so that ties are exact."""
     random = np.random.default_rng(3)
-    offsets = random.integers(-8, 9, (len(chains.y), T + 1)) / 4
+    most = 2 + int(COSTS.max()) * (T + 3)
+    offsets = random.integers(-8, 9, (len(chains.y), most)) / 4
     offsets[random.random(offsets.shape) < 0.1] = -np.inf
-    slopes = random.integers(0, 9, (len(chains.y), T + 1)) / 4
-    more = ((0, 0), (0, positions - T))
-    tables = (SCALES[np.arange(len(chains.y)) % 4], np.pad(offsets, more), np.pad(slopes, more))
+    slopes = random.integers(0, 9, (len(chains.y), most)) / 4
+    tables = SCALES[np.arange(len(chains.y)) % 4], offsets, slopes
     return chains.cast(dtype), chains.y, *(np.asarray(table, dtype) for table in tables)
 
 
@@ -70,13 +71,23 @@ def assert_maximal(group, tied, values, found, tolerance):
     np.testing.assert_array_equal(reached[tied], best[tied])
 
 
-def check_levels(group, capped, given, found, tolerance):
+BY_COST = ("costs", "weights")
+
+
+def levels_of(group, loss, delta, levels):
+    """[n, k] the level of each output; the unit of costs is 1."""
+    if loss in BY_COST:
+        return np.where(group.level > 0, 1 + delta.astype(int), 0)
+    return np.minimum(group.level, levels - 1)
+
+
+def check_levels(group, loss, own_level, given, found, tolerance):
     """Scores, outputs and the best of the levels of one group."""
     offsets, slopes = (np.asarray(leaf, float)[group.rows] for leaf in given[3:])
-    levels = offsets.shape[1] if not capped else 2
+    levels = found["level_losses"].shape[1]
     best = np.full((len(group.rows), levels), -np.inf)
     for level in range(1, levels):
-        inside = group.level >= 1 if capped else group.level == level
+        inside = own_level == level
         of_level = np.where(inside, group.F, -np.inf)
         best[:, level] = of_level.max(axis=1)
         exists = best[:, level] > -np.inf
@@ -84,7 +95,7 @@ def check_levels(group, capped, given, found, tolerance):
         score = group.at(np.where(inside, group.F, -np.inf), output)
         np.testing.assert_allclose(score[exists], best[exists, level], rtol=0, atol=tolerance)
         assert (group.place(output)[~exists] == group.truth[~exists]).all()
-        if not capped:
+        if loss not in ("zero_one", *BY_COST):
             np.testing.assert_array_equal(
                 group.place(output)[exists], group.preferred(of_level)[exists]
             )
@@ -96,7 +107,7 @@ def check_levels(group, capped, given, found, tolerance):
     none = np.isneginf(values).all(axis=1)
     place = group.place(found["best_level"])
     assert (place[none] == group.truth[none]).all()
-    own = np.minimum(np.take_along_axis(group.level, place[:, None], 1)[:, 0], levels - 1)
+    own = np.take_along_axis(own_level, place[:, None], 1)[:, 0]
     rows = np.arange(len(place))
     assert (own[~none] > 0).all()
     np.testing.assert_allclose(
@@ -113,7 +124,7 @@ def found_by(number, dtype, more):
     """(chains, arguments of `answers`, what it says) of a setting, with so much longer padding."""
     with jax.enable_x64(dtype == "float64"):
         chains, problem = SETTINGS[number].chains().padded(more), SETTINGS[number].problem(dtype)
-        given = arguments(chains, dtype, T + more)
+        given = arguments(chains, dtype)
         return chains, given, jax.tree.map(np.asarray, answers(problem, *given))
 
 
@@ -148,14 +159,12 @@ def check(setting, dtype, more, tolerance):
             exact = tied & (setting.loss != "normalised_hamming")
             assert_maximal(group, exact, group.F + scale * delta, found["augmented"], tolerance)
         if problem.oracles.best_by_level is not None:
-            capped = setting.loss == "zero_one"
-            check_levels(group, capped, given, found, tolerance)
-            for name in ("level_losses",):
-                losses = np.asarray(found[name])[group.rows]
-                assert losses.dtype == dtype
-                cut = np.minimum(group.level, losses.shape[1] - 1)
-                wanted = np.take_along_axis(losses, cut, axis=1)
-                np.testing.assert_allclose(wanted, delta, rtol=1e-6)
+            losses = np.asarray(found["level_losses"])[group.rows]
+            own = levels_of(group, setting.loss, delta, losses.shape[1])
+            check_levels(group, setting.loss, own, given, found, tolerance)
+            assert losses.dtype == dtype
+            wanted = np.take_along_axis(losses, own, axis=1)
+            np.testing.assert_allclose(wanted, delta, rtol=1e-6)
     assert ties > N / 8
 
 

@@ -127,6 +127,7 @@ def _of_best_by_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: P
     found = _of_output(problem, terms, theta, y_true, y, bound)
     claims = offsets + slopes * problem.model.score(theta, y) - found.value
     nearest = claims[jnp.argmin(jnp.abs(claims))]  # which level it is of, the oracle does not say
+    nearest = nearest if bound is None else jnp.minimum(jnp.max(claims), 0)  # a level may bound it
     return found._replace(claim=jnp.where(jnp.isneginf(found.value), 0, nearest))
 
 

@@ -300,20 +300,22 @@ def checked_buckets(
     outputs: PyTree,
     example_weights: np.ndarray | None,
     others: Others = NO_OTHERS,
+    *,
+    dual: bool = True,
 ) -> tuple[Buckets, Buckets]:
     """The examples in buckets, or a ValueError that names what does not fit.
 
     Those that are in buckets already pass through, checked.
 
     Args:
-      others: of `padding.bucketed`.
+      others: of `padding.bucketed`. dual: whether inner products of planes will be asked for.
     """
     check_is_problem(problem)
     if isinstance(inputs, Buckets) != isinstance(outputs, Buckets):
         raise ValueError("inputs and outputs must both be Buckets, or neither")
     if not isinstance(inputs, Buckets):
         checked_examples(inputs, outputs, example_weights)
-        inputs, outputs = bucketed(problem.padding, inputs, outputs, others)
+        inputs, outputs = bucketed(problem.padding, inputs, outputs, others, dual)
     else:
         check_buckets(inputs, outputs)
     checked_example_weights(example_weights, sum(map(len, outputs.index)))

@@ -17,7 +17,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Problem, Space
+from jaxstruct.core.contract import Bounded, Problem, Space
 from jaxstruct.core.device import on_device
 from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.problem import completed
@@ -173,14 +173,19 @@ class LevelExcess(NamedTuple):
     twice: Array
 
 
-def _outputs_met(problem: Problem, theta: PyTree, y_true: PyTree) -> tuple[Array, PyTree, Array]:
-    """(losses [L], outputs [L], whether the true output is a contender) of the loss levels."""
+def _outputs_met(
+    problem: Problem, theta: PyTree, y_true: PyTree
+) -> tuple[Array, PyTree, Array, bool]:
+    """(losses [L], outputs [L], whether the true output is a contender, whether losses only bound
+    those of their outputs) of the loss levels."""
     losses, outputs = best_of_levels(problem, theta, y_true)
-    included = jnp.zeros((), bool)
-    if problem.oracles.best_by_level is None:
-        there = jnp.isfinite(problem.oracles.contenders(theta, y_true).scores)
-        included = jnp.any(there & jax.vmap(same_output, (None, 0))(y_true, outputs))
-    return losses, outputs, included
+    included, oracle = jnp.zeros((), bool), problem.oracles.best_by_level
+    if oracle is not None:
+        answer = jax.eval_shape(oracle, theta, y_true, losses, losses)
+        return losses, outputs, included, isinstance(answer, Bounded)
+    there = jnp.isfinite(problem.oracles.contenders(theta, y_true).scores)
+    included = jnp.any(there & jax.vmap(same_output, (None, 0))(y_true, outputs))
+    return losses, outputs, included, False
 
 
 def _level_excess(
@@ -192,11 +197,12 @@ def _level_excess(
     found = LevelExcess(zero, zero, zero, zero, zero)
     met = given.outputs if listed is None else listed
     if problem.oracles.contenders is not None or problem.oracles.best_by_level is not None:
-        losses, outputs, included = _outputs_met(problem, theta, y_true)
+        losses, outputs, included, bounded = _outputs_met(problem, theta, y_true)
         score = jax.vmap(problem.model.score, (None, 0))
         exists = ~jax.vmap(same_output, (None, 0))(y_true, outputs)
         own = jax.vmap(problem.model.loss, (None, 0))(y_true, outputs)
-        wrong = jnp.max(jnp.where(exists, jnp.abs(own - losses), 0))
+        apart = own - losses if bounded else jnp.abs(own - losses)
+        wrong = jnp.maximum(jnp.max(jnp.where(exists, apart, 0)), 0)
         best = jnp.where(exists, score(theta, outputs), -jnp.inf)
         scores = score(theta, given.outputs)
         close = jnp.abs(given.losses[:, None] - losses[None]) <= allowance_of(scores.dtype)
@@ -204,6 +210,7 @@ def _level_excess(
         ahead = jnp.where(given.wrong & jnp.any(close, axis=1), scores - of_loss, 0)
         size = jnp.max(jnp.abs(scores)) + largest_of(theta)
         beaten = jnp.max(jnp.where(ahead == jnp.inf, 1, share_of(ahead, size)))
+        beaten = jnp.zeros_like(beaten) if bounded else beaten  # what is missed is asked of bounds
         found = LevelExcess(wrong, beaten, included.astype(size.dtype), zero, zero)
         met = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), met, outputs)
     if every is not None:
