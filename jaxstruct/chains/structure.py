@@ -364,6 +364,8 @@ def _check(
     if (outputs is not None or inputs.gram is not None) and np.shape(inputs.gram) != (n, T, T):
         raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {np.shape(inputs.gram)}")
     length = checked_lengths("inputs.length", inputs.length, n, 0, T)
+    if tables.constraints is not None:
+        chain_checks.check_possible(tables.constraints, length)
     if outputs is None:
         return
     gram = np.asarray(inputs.gram)
@@ -376,7 +378,8 @@ def _check(
         raise ValueError(f"outputs must be [n, T] = [{n}, {T}] as the inputs, got shape {y.shape}")
     chain_checks.check_labels(S, length, y)
     if tables.constraints is not None:
-        chain_checks.check_allowed(tables.constraints, length, y)
+        offsets = np.concatenate([[0], np.cumsum(length)])
+        chain_checks.check_allowed(tables.constraints, y[y >= 0], offsets)
     if tables.loss.costs is None and not tables.loss.kind.capped:
         chain_checks.check_level_loss(tables.loss, length)
 

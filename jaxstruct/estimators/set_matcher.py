@@ -67,7 +67,7 @@ class SetMatcher(ListEstimator):
         counts = np.zeros((len(y), 2))
         for i, (own, true) in enumerate(zip(found, y, strict=True)):
             pairs = true.items() if isinstance(true, Mapping) else true
-            made, wanted = set(own), {tuple(pair) for pair in pairs}
+            made, wanted = set(own or ()), {tuple(pair) for pair in pairs}
             counts[i] = 2 * len(made & wanted), len(made) + len(wanted)
         right, every = weights @ counts
         return float(right / every) if every else 1.0

@@ -56,7 +56,7 @@ _REFUSED = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError,
 )  # fmt: skip
 """What an encoding raises of a record that it cannot read; anything else ends the stream."""
-_ARGUMENT = re.compile(r"\b(rows|sequences|sentences|trees|pairs|graphs|lists)\[0\]")
+_ARGUMENT = re.compile(r"\b(inputs|rows|sequences|sentences|trees|pairs|graphs|lists)\[0\]")
 _PART = re.compile(r"\b(nodes|edges|edge_features)\[0\]")
 
 
@@ -315,7 +315,8 @@ class PredictionStream(Iterator[Any]):
                 outputs = restored(self._problem.padding, whole, (outputs,))
             data = [chunk.records[place] for place in places]
             for place, one in zip(places, self._encoding.decode(outputs, data), strict=True):
-                chunk.found[place] = one
+                bad = BadRecord(chunk.start + int(place), "has no output: no tree has its tokens")
+                chunk.found[place] = bad if one is None else one
         return chunk.found
 
 
@@ -341,9 +342,10 @@ def predict_stream(
             ...
 
     What `model.predict` gives of all records at once, in the same order, of an iterable that may
-    have no end. Records of about one size are decoded together, batches go to all devices in turn,
-    and a device works on one chunk while the host encodes the next. Sizes are rounded to classes,
-    so that few programs compile (`.programs`).
+    have no end; in place of None a BadRecord says why there is no output. Records of about one size
+    are decoded together, batches go to all devices in turn, and a device works on one chunk while
+    the host encodes the next. Sizes are rounded to classes, so that few programs compile
+    (`.programs`).
 
     Args:
       model: of `trained` or `load`, of any output type, or a fitted estimator.
@@ -353,8 +355,9 @@ def predict_stream(
         8 `batch` records are taken ahead.
       batch: records decoded together, at most.
       devices: of jax; None for all of this process. How many there are changes no output.
-      on_error: what becomes of a record that the model's encoding refuses. "mark": a BadRecord
-        stands in its place. "raise": ValueError there.
+      on_error: what becomes of a record that the model's encoding refuses, or that has no output,
+        such as a sentence without a tree. "mark": a BadRecord stands in its place. "raise":
+        ValueError there.
 
     Returns:
       An iterator of outputs in the caller's labels, see `TrainedModel.predict`, which counts
