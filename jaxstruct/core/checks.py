@@ -318,7 +318,7 @@ class NoOutput(ValueError):
 
     def __init__(self, which: Sequence[int] | np.ndarray, reasons: Sequence[str]) -> None:
         """Of inputs `which`, at least one, in any order, and the reasons in the same."""
-        order = np.argsort(which).tolist()
+        order = sorted(range(len(reasons)), key=lambda i: which[i])
         self.which, self.reasons = np.asarray(which)[order], [reasons[i] for i in order]
         also = f" ({len(order)} such inputs)" if len(order) > 1 else ""
         super().__init__(f"inputs[{self.which[0]}] has no output: {self.reasons[0]}{also}")

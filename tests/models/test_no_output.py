@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.core.checks import NoOutput
-from jaxstruct.models import BadRecord, TrainedModel, predict_stream, trained
+from jaxstruct.models import BadRecord, NoOutput, TrainedModel, predict_stream, trained
 from tests.lib.refusals import refused
 
 PHRASES = js.chains.Constraints(  # B I* E, of the labels B, E and I
