@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.checks import as_list, kind_and_text_of, text_of
+from jaxstruct.core.checks import NoOutput, as_list, kind_and_text_of, text_of
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.contract import Model
 from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, report_unseen_to
@@ -56,7 +56,7 @@ _REFUSED = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError,
 )  # fmt: skip
 """What an encoding raises of a record that it cannot read; anything else ends the stream."""
-_ARGUMENT = re.compile(r"\b(inputs|rows|sequences|sentences|trees|pairs|graphs|lists)\[0\]")
+_ARGUMENT = re.compile(r"\b(rows|sequences|sentences|trees|pairs|graphs|lists)\[0\]")
 _PART = re.compile(r"\b(nodes|edges|edge_features)\[0\]")
 
 
@@ -322,6 +322,8 @@ class PredictionStream(Iterator[Any]):
 
 def _reason(error: BaseException) -> str:
     """The message of an error of one record alone, which is not called the first of its list."""
+    if isinstance(error, NoOutput):  # of the record and of the padding of its batch
+        return f"has no output: {error.reasons[0]}"
     text = _PART.sub(r"\1", _ARGUMENT.sub("record", " ".join(str(error).split())))
     if not isinstance(error, ValueError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
