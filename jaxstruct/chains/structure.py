@@ -31,7 +31,7 @@ from jaxstruct.chains.losses import ChainLoss, chain_loss, delta, position_costs
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.viterbi import viterbi
-from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from jaxstruct.chains.token_features import (
     KernelTokens,
     Window,
@@ -288,7 +288,10 @@ def _raised(tables: _Chain, theta: ChainTheta, y_true: Array) -> ChainTheta:
 
 
 def _decode(tables: _Chain, theta: ChainTheta) -> Array:
-    return viterbi(*_allow(tables, theta)).labels
+    found = viterbi(*_allow(tables, theta))
+    if tables.constraints is None:
+        return found.labels
+    return jnp.where(found.score == -jnp.inf, PADDING, found.labels)
 
 
 def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
@@ -475,7 +478,8 @@ def chain(
       slack_search: search the most violated output of slack re-scaling with plain decodes (an
         additive loss only) and certify with the search's bound, instead of enumerating all T + 1
         Hamming levels; for long sequences.
-      constraints: label sequences that are no outputs.
+      constraints: label sequences that are no outputs. Inputs of a length of which they allow none
+        are refused (`NoOutput`); `model.decode`, which cannot refuse, gives -1 throughout.
       dtype: "float32" or "float64".
 
     Returns:
