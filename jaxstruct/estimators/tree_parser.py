@@ -21,7 +21,8 @@ class TreeParser(ListEstimator):
 
     X is a list of n sentences, lists of tags (or of words, with read_words); y a list of n trees,
     bracketed texts or `jaxstruct.trees.Tree`. Trees stand for their own sentences, too, so that X
-    may be y. There is no `partial_fit`: later trees would bring rules of their own.
+    may be y. A sentence of which the grammar has no tree gets None (`predict`). There is no
+    `partial_fit`: later trees would bring rules of their own.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being sentences. objective: a formulation of

@@ -142,6 +142,12 @@ def test_round_trip(columns: int, labelled: bool, tmp_path: Path) -> None:
     assert [sentence.labels for sentence in back] == predicted
 
 
+def test_a_word_that_begins_like_a_comment_is_written_as_a_word(tmp_path: Path) -> None:
+    sentence = Sentence(("#", "#"), (), ("O", "B"))
+    path = write_conll(tmp_path / "out.txt", [sentence])
+    assert path.read_text() == "#\tO\n# B\n\n" and read_conll(path) == (sentence,)
+
+
 def test_write_leaves_the_old_file_when_it_fails(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     path.write_text("before")
