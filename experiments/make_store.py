@@ -8,7 +8,8 @@ Files are UTF-8 text, plain or .gz, all of one format; --format=auto goes by the
 
   conll      a token a line, columns between tabs or blanks, the label last, an empty line after a
              sentence. Columns are names of features, or with --columns=word,tag features "word=..",
-             "tag=..", those called _ left out: as `label_files` reads them (.conll, .iob, .bio)
+             "tag=..", those called _ left out: as `label_files` reads them. Lines "# .." above a
+             sentence are comments (.conll, .iob, .bio)
   svmlight   a row a line, label index:value .. (.svm, .svmlight, .libsvm)
   brackets   bracketed trees, over one line or several; tags are read, or with --read_words words
              (.mrg, .ptb)
@@ -38,12 +39,12 @@ from experiments.lib.progress import jobs_bar
 from experiments.lib.reading import Line, lines_of, opened
 from experiments.lib.report import LINE, Table, render
 from jaxstruct.core.files import write_file
+from jaxstruct.data.conll import no_token
 from jaxstruct.models import Written, write_rows, write_sequences, write_trees
 from jaxstruct.trees.phrases.bracketing import read_trees
 
 # What the lines of a training file mean as records with their outputs.
 
-DOCUMENT_START = "-DOCSTART-"
 MOST_LINES = 1 << 16
 """Of a sentence or a tree: what goes on for longer is none."""
 
@@ -66,8 +67,7 @@ def sentences(lines: Iterable[Line], reading: Reading, report: Report) -> Iterat
     """(first line, tokens, labels) of CoNLL columns, the label last; faults by line."""
     block: list[Line] = []
     for line in _with_end(lines):
-        cells = line.text.split(maxsplit=1)
-        if line.fault is None and (not cells or cells[0] == DOCUMENT_START):
+        if line.fault is None and no_token(line.text, inside=bool(block)):
             if block:
                 yield from _sentence(block, reading, report)
             block = []
@@ -293,6 +293,7 @@ def _written(
     parse = {"conll": sentences, "svmlight": rows, "brackets": trees}
 
     def each() -> Iterator[tuple]:
+        came = False
         for name in options.input:
 
             def report(line: int, why: str, name: str = name) -> None:
@@ -300,7 +301,10 @@ def _written(
 
             with opened(name, read) as (_, stream):
                 for line, *rest in parse[format](lines_of(stream, name), reading, report):
+                    came = True
                     yield (name, line), *rest
+        if not came:
+            raise ValueError(_nothing(faults))
 
     folder, constant = str(options.output), options.constant
     if format == "conll":
@@ -317,3 +321,13 @@ def _written(
         folder, each(), read_words=options.read_words, memory=options.memory,
         report=faults.__setitem__,
     )  # fmt: skip
+
+
+def _nothing(faults: dict[tuple[str, int], str]) -> str:
+    """Why no record could be read."""
+    for (file, line), why in faults.items():
+        return f"input: {len(faults)} records came and all were bad; the first, {file}:{line} {why}"
+    return (
+        "input: no record came, since no line of the files holds one (empty lines and comments do "
+        "not)"
+    )

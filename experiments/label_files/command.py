@@ -15,7 +15,8 @@ for trees, pairs for alignments, jsonl for all others):
              (.jsonl, .ndjson)
   conll      a token a line, columns between tabs or blanks, an empty line after a sentence. Columns
              are names of features, or with --columns=word,tag features "word=..", "tag=..", those
-             called _ left out; with --labelled the last column is none (.conll, .iob, .bio)
+             called _ left out; with --labelled the last column is none. Lines "# .." above a
+             sentence are comments, kept as they are (.conll, .iob, .bio)
   svmlight   a row a line, index:value, with a label in front or without; features of a model with
              names are called "1", "2", .. (.svm, .svmlight, .libsvm)
   words      a record a line, its words between blanks: features of a row, tokens of one feature, or

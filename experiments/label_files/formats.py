@@ -11,6 +11,7 @@ import numpy as np
 
 from experiments.lib.files import to_plain
 from experiments.lib.reading import Line
+from jaxstruct.data.conll import no_token
 from jaxstruct.models import BadRecord, TrainedModel
 from jaxstruct.trees.phrases.bracketing import write_line
 from jaxstruct.trees.phrases.tree import Tree
@@ -18,7 +19,6 @@ from jaxstruct.trees.phrases.tree import Tree
 MOST_TOKENS = 1 << 16
 """Lines of a sentence in columns: a file without any empty line is no sentence."""
 
-DOCUMENT_START = "-DOCSTART-"
 PREDICTED = "predicted"
 """The key that a prediction gets beside a record that stands in a field."""
 
@@ -167,7 +167,7 @@ def _sentences(reading: Reading, lines: Iterable[Line]) -> Iterator[Item]:
         return Item(block[0].number, text, record)
 
     for line in lines:
-        if line.fault is None and _between(line.text):
+        if line.fault is None and no_token(line.text, inside=bool(block) or cut):
             if block:
                 yield sentence()
             block, cut = [], False
@@ -180,11 +180,6 @@ def _sentences(reading: Reading, lines: Iterable[Line]) -> Iterator[Item]:
             block = []
     if block:
         yield sentence()
-
-
-def _between(text: str) -> bool:
-    cells = text.split(maxsplit=1)
-    return not cells or cells[0] == DOCUMENT_START
 
 
 def _tokens(reading: Reading, block: list[Line]) -> Any:

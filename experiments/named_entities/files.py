@@ -73,8 +73,9 @@ def _run_files(
                      f"{model.index.number_of_features} features.")  # fmt: skip
     for part in ("test", "predict"):
         if getattr(options, part):
-            row, numbers[part] = _apply(options, model, part, Path(getattr(options, part)))
+            row, numbers[part], note = _apply(options, model, part, Path(getattr(options, part)))
             rows.append(row)
+            notes += [note] if note else []
     return Table("Labels of your own files", COLUMNS, rows, notes), plots
 
 
@@ -113,8 +114,12 @@ def training_of(options: Options) -> Training:
 
 def _apply(
     options: Options, model: Model, part: str, path: Path
-) -> tuple[list[Any], dict[str, Any]]:
-    """Label one file, write it with the predictions as the last column, score it if labelled."""
+) -> tuple[list[Any], dict[str, Any], str]:
+    """Label one file, write it with the predictions as the last column, score it if labelled.
+
+    Returns:
+      (row of the table, numbers, why there are no scores of entities or "").
+    """
     sentences = read_conll(path, labelled=part == "test")
     if part == "test":
         encode_labels(sentences, model.names, str(path))
@@ -122,12 +127,14 @@ def _apply(
     predicted = label(model, sentences)
     spent = watch.numbers()
     written = write_conll(Path(options.output) / f"{path.name}.predicted", sentences, predicted)
-    scores = dict.fromkeys(("token_error", "precision", "recall", "f1"))
+    scores, note = dict.fromkeys(("token_error", "precision", "recall", "f1")), ""
     if part == "test":
-        scores = as_numbers(score([sentence.labels for sentence in sentences], predicted))
+        found = score([sentence.labels for sentence in sentences], predicted)
+        scores = as_numbers(found)
+        note = found.reason and f"{path.name} has no scores of entities: {found.reason}."
     shown = [None if value is None else f"{value:.2f}" for value in scores.values()]
     row = [part, *_sizes(sentences), *shown, *spent.values(), str(written)]
-    return row, scores | {**spent, "file": path, "written": written}
+    return row, scores | {**spent, "file": path, "written": written}, note
 
 
 def _sizes(sentences: Sequence[Sentence]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxstruct import Ragged, SparseFeatures, take
 from jaxstruct.chains.inputs import ChainInput
-from jaxstruct.chains.iob2 import EntityScores, entity_f1, is_iob2
+from jaxstruct.chains.iob2 import EntityScores, entity_f1
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.feature_index import FeatureIndex
@@ -28,11 +28,13 @@ class Scores(NamedTuple):
 
     Fields:
       token_error: wrong labels, in % of the tokens.
-      entities: precision, recall and F1 of whole entities; None where the labels are not IOB2.
+      entities: precision, recall and F1 of whole entities; None where the labels are of none.
+      reason: why there are no entities, "" where there are.
     """
 
     token_error: float
     entities: EntityScores | None
+    reason: str = ""
 
 
 class Corpus(NamedTuple):
@@ -217,13 +219,15 @@ def label_strings(outputs: Ragged, names: Sequence[str]) -> Labels:
 
 
 def score(true: Labels, predicted: Labels) -> Scores:
-    """Token error and, where the true labels are IOB2, the scores of whole entities."""
+    """Token error and, where the labels are of entities, as IOB2, the scores of whole entities."""
     pairs = [
         (a, b) for x, y in zip(true, predicted, strict=True) for a, b in zip(x, y, strict=True)
     ]
     wrong = 100 * float(np.mean([a != b for a, b in pairs]))
-    iob2 = is_iob2({label for pair in pairs for label in pair})
-    return Scores(wrong, entity_f1(true, predicted) if iob2 else None)
+    try:
+        return Scores(wrong, entity_f1(true, predicted))
+    except ValueError as error:
+        return Scores(wrong, None, str(error))
 
 
 def as_numbers(scores: Scores) -> dict[str, Any]:

@@ -86,7 +86,10 @@ def problem_of(index: FeatureIndex, names: Sequence[str], constrained: bool, dty
     constraints = None
     if constrained:
         if not is_iob2(names):
-            raise ValueError(f"constraints: the labels {', '.join(names)} are not IOB2")
+            raise ValueError(
+                f"constraints: the labels {', '.join(names)} are not IOB2, whose rules these are: "
+                "jaxstruct.chains.as_iob2 converts IOB1, IOBES and BILOU"
+            )
         stop = np.zeros(len(names), bool)
         constraints = Constraints(forbidden_transitions(names), forbidden_starts(names), stop)
     return chain(index.number_of_features, len(names), constraints=constraints, dtype=dtype)

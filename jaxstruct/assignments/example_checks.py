@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.assignments.inputs import MatchingInput, store_of
-from jaxstruct.core.checks import check_integers, check_record, check_sparse, checked_int32
+from jaxstruct.core.checks import (
+    NoOutput,
+    check_integers,
+    check_record,
+    check_sparse,
+    checked_int32,
+)
 from jaxstruct.core.types import PyTree, SparseFeatures
 
 
@@ -78,17 +84,20 @@ def _check_pairs(pairs: np.ndarray, sizes: np.ndarray) -> None:
 
 
 def _check_possible(inputs: MatchingInput, sizes: np.ndarray) -> None:
-    """Raise ValueError where forbidden pairs leave no complete matching."""
+    """Raise `NoOutput` where forbidden pairs leave no complete matching."""
     from scipy.sparse import csr_array  # what jax needs, too
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
+    reasons = {}
     for i, allowed in enumerate(allowed_pairs(inputs)):
         found = int(np.sum(maximum_bipartite_matching(csr_array(allowed)) >= 0))
         if found < sizes[i].min():
-            raise ValueError(
-                f"inputs.pairs[{i}] allow {found} pairs at once, and a complete matching has "
-                f"{sizes[i].min()}: list more pairs, or let items be unmatched (unmatched=True)"
+            reasons[i] = (
+                f"its pairs allow {found} at once, and a complete matching has {sizes[i].min()}: "
+                "list more pairs, or let items be unmatched (unmatched=True)"
             )
+    if reasons:
+        raise NoOutput([*reasons], [*reasons.values()])
 
 
 def check_matchings(inputs: MatchingInput, outputs: Any, complete: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.chains.example_checks import check_allowed
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
@@ -207,7 +208,7 @@ def prepare(
     rows, offsets = read_sequences("sequences", sequences)
     codec = _codec_of(labels, classes, offsets)
     encoding = ChainEncoding(fit_features(rows, min_count=min_count, constant=constant), codec)
-    return prepared(encoding, sequences, encoding.outputs(labels), options)
+    return _within_rules(prepared(encoding, sequences, encoding.outputs(labels), options))
 
 
 def prepare_kernel(
@@ -237,7 +238,16 @@ def prepare_kernel(
     encoding = KernelChainEncoding(anchors, codec)
     places = np.arange(len(anchors), dtype=np.int32)
     tokens = KernelTokens(Ragged(np.asarray(anchors.gram()), offsets), Ragged(places, offsets))
-    return Prepared(encoding, chain_inputs(tokens), encoding.outputs(labels), options)
+    made = Prepared(encoding, chain_inputs(tokens), encoding.outputs(labels), options)
+    return _within_rules(made)
+
+
+def _within_rules(data: Prepared) -> Prepared:
+    """The training set; ValueError names labels that its constraints forbid."""
+    rules, labels = data.options.get("constraints"), data.outputs
+    if rules is not None:
+        check_allowed(rules, labels.rows, labels.offsets, "labels", data.encoding.codec.texts)
+    return data
 
 
 def _codec_of(labels: Any, classes: Any, offsets: np.ndarray) -> LabelCodec:

@@ -5,13 +5,17 @@ Everything here runs in numpy on the host, before anything compiles.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.chains.inputs import Constraints
 from jaxstruct.chains.losses import ChainLoss
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.checks import (
+    NoOutput,
     as_array,
     check_sparse,
     checked_number,
@@ -250,18 +254,66 @@ def check_labels(S: int, length: np.ndarray, y: np.ndarray) -> None:
         )
 
 
-def check_allowed(tables: tuple[Array, ...], length: np.ndarray, y: np.ndarray) -> None:
-    """Raise ValueError if a true output breaks the constraints (transitions, start, stop)."""
+def check_possible(tables: Constraints, length: np.ndarray) -> None:
+    """Raise `NoOutput` where the constraints allow no label sequence of a length [n]."""
+    wrong = np.flatnonzero(~_possible(tables, int(length.max(initial=0)))[length])
+    if wrong.size:
+        raise NoOutput(
+            wrong, [f"the constraints allow no labels of a sequence of length {length[i]}: relax "
+                    "them, or leave it out" for i in wrong],
+        )  # fmt: skip
+
+
+def _possible(tables: Constraints, longest: int) -> np.ndarray:
+    """[longest + 1] bool, whether the constraints allow a label sequence of each length."""
+    follows, start, stop = (~np.asarray(table) for table in tables)
+    possible, ends = np.ones(longest + 1, bool), start
+    for length in range(1, longest + 1):
+        possible[length:] = (ends & stop).any()
+        before, ends = ends, follows[ends].any(axis=0)
+        if (ends == before).all():  # and so they are of all that are longer
+            break
+    return possible
+
+
+def check_allowed(
+    tables: Constraints,
+    rows: np.ndarray,
+    offsets: np.ndarray,
+    place: str = "outputs",
+    names: Sequence[str] | None = None,
+) -> None:
+    """Raise ValueError if a true output breaks the constraints.
+
+    Args:
+      rows: the labels of n sequences one after the other. offsets: [n + 1] where each begins.
+      place: what the caller calls the n. names: [S] of labels; None for their numbers.
+    """
     transitions, start, stop = map(np.asarray, tables)
-    pairs = transitions[y[:, :-1], y[:, 1:]] & (y[:, 1:] >= 0)
-    last = y[np.arange(len(y)), np.maximum(length - 1, 0)]
-    ends = (length > 0) & (start[y[:, 0]] | stop[last])
-    bad = np.flatnonzero(pairs.any(axis=1) | ends)
-    if bad.size:
-        raise ValueError(
-            f"outputs[{bad[0]}] breaks the constraints ({bad.size} such): the true output must be "
-            "one that the constraints allow; repair the labels or drop the constraints"
-        )
+    offsets = np.asarray(offsets)
+    some = np.flatnonzero(np.diff(offsets) > 0)
+    first, last = offsets[some], offsets[some + 1] - 1
+    inside = np.ones(max(len(rows) - 1, 0), bool)
+    inside[last[:-1]] = False
+    follows = 1 + np.flatnonzero(transitions[rows[:-1], rows[1:]] & inside)
+    begins, ends = first[start[rows[first]]], last[stop[rows[last]]]
+    wrong = np.concatenate([begins, follows, ends])
+    if not wrong.size:
+        return
+    at = int(wrong.min())
+    i = int(np.searchsorted(offsets, at, side="right")) - 1
+    shown = [str(s) if names is None else text_of(names[s]) for s in rows]
+    if at in begins:
+        rule = "which no sequence may begin with"
+    elif at in follows:
+        rule = f"which may not follow {shown[at - 1]}"
+    else:
+        rule = "which no sequence may end with"
+    bad = len(np.unique(np.searchsorted(offsets, wrong, side="right")))
+    raise ValueError(
+        f"{place}[{i}] breaks the constraints: token {at - offsets[i]} has the label {shown[at]}, "
+        f"{rule} ({bad} such {place}): repair the labels or drop the constraints"
+    )
 
 
 def check_level_loss(loss: ChainLoss, length: np.ndarray) -> None:

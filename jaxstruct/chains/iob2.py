@@ -1,6 +1,7 @@
 """Entities as IOB2 labels: B-type opens one, I-type carries it on, O is outside; scores and rules.
 
-Plain B and I, of a task with one type only, have the type "".
+Entities are read from IOB1, IOBES (BIOES) and BILOU, too. Plain B and I, of a task with one type
+only, have the type "".
 """
 
 from __future__ import annotations
@@ -19,12 +20,23 @@ class EntityScores(NamedTuple):
     f1: float
 
 
-def _parts(label: str, what: str) -> tuple[str, str]:
-    """("B" or "I", type) or ("O", "")."""
-    prefix, _, kind = label.partition("-") if isinstance(label, str) else ("", "", "")
-    if label != "O" and prefix not in ("B", "I"):
-        raise ValueError(f"{what}: got {label!r}, expected O, B-type or I-type")
-    return prefix, kind
+_EVERY = ("B", "I", "E", "S", "L", "U")
+"""E and L end an entity of several tokens, S and U are one of a single token."""
+
+
+def _parts(label: str, what: str, letters: Sequence[str] = ("B", "I")) -> tuple[str, str]:
+    """(letter, type) or ("O", "")."""
+    letter, _, kind = label.partition("-") if isinstance(label, str) else ("", "", "")
+    if label == "O" or letter in letters:
+        return letter, kind
+    kind, _, last = label.rpartition("-") if isinstance(label, str) else ("", "", "")
+    if letter in _EVERY:
+        advice = "as_iob2 makes these of IOBES and BILOU"
+    elif kind and last in _EVERY:
+        advice = f"write the letter first, {last}-{kind}"
+    else:
+        advice = "write B-type for the first token of an entity and I-type for its others"
+    raise ValueError(f"{what}: got {label!r}, expected O, B-type or I-type: {advice}")
 
 
 def is_iob2(names: Iterable[str]) -> bool:
@@ -39,35 +51,45 @@ def is_iob2(names: Iterable[str]) -> bool:
 def iob2_spans(labels: Sequence[str]) -> set[tuple[str, int, int]]:
     """Returns the entities of one sequence as (type, start, end), tokens start .. end - 1.
 
-    An I-type that does not carry on an entity of its type (after O, another type, or at the start)
-    opens one, as in conlleval, the scorer of the CoNLL shared tasks.
+    Labels of IOB1, IOBES and BILOU are read as `as_iob2` converts them.
 
     Raises:
-      ValueError: a label is not of IOB2.
+      ValueError: a label is of none of these.
     """
     spans = set()
     opened: tuple[str, int] | None = None  # type and start of the entity at hand
-    for position, label in enumerate(labels):
-        prefix, kind = _parts(label, f"labels[{position}]")
-        if prefix == "I" and opened is not None and opened[0] == kind:
+    for position, label in enumerate([*as_iob2(labels), "O"]):
+        letter, _, kind = label.partition("-")
+        if letter == "I":
             continue
         if opened is not None:
             spans.add((*opened, position))
-        opened = None if prefix == "O" else (kind, position)
-    if opened is not None:
-        spans.add((*opened, len(labels)))
+        opened = None if letter == "O" else (kind, position)
     return spans
 
 
 def as_iob2(labels: Sequence[str]) -> list[str]:
-    """Returns the labels; an I-type that opens an entity (see `iob2_spans`) becomes B-type.
+    """Returns labels of IOB1, IOBES (BIOES) or BILOU in IOB2; those of IOB2 stay as they are.
 
-    Files in IOB1, as CoNLL-2003 was distributed, become IOB2; their entities stay the same.
+    S-type and U-type become B-type, E-type and L-type I-type. What does not carry on an entity of
+    its type (after O, S, U, E, L or another type, or at the start) opens one and becomes B-type, as
+    in conlleval, the scorer of the CoNLL shared tasks; of IOB1 that is what I-type means.
+
+    Raises:
+      ValueError: a label is of none of these; the message says what to write.
     """
-    starts = {start for _, start, _ in iob2_spans(labels)}
-    return [
-        f"B{label[1:]}" if position in starts else label for position, label in enumerate(labels)
-    ]
+    found = []
+    opened: str | None = None  # the type that the next label may carry on
+    for position, label in enumerate(labels):
+        letter, kind = _parts(label, f"labels[{position}]", _EVERY)
+        if letter == "O":
+            found.append(label)
+            opened = None
+            continue
+        begins = letter in ("B", "S", "U") or opened != kind
+        found.append(f"{'B' if begins else 'I'}{label[1:]}")
+        opened = kind if letter in ("B", "I") else None
+    return found
 
 
 def entity_f1(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> EntityScores:
@@ -78,10 +100,11 @@ def entity_f1(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
     0 is 0, as in conlleval.
 
     Args:
-      true, predicted: n label sequences each, of equal lengths, without padding.
+      true, predicted: n label sequences each, of equal lengths, without padding; of IOB2, or what
+        `as_iob2` converts.
 
     Raises:
-      ValueError: the numbers of sequences or of labels differ, or a label is not of IOB2.
+      ValueError: the numbers of sequences or of labels differ, or a label is of no such scheme.
 
     Source: Tjong Kim Sang, Introduction to the CoNLL-2002 shared task, 2002.
     """

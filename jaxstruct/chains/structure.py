@@ -38,7 +38,7 @@ from jaxstruct.chains.losses import (
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.viterbi import viterbi
-from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from jaxstruct.chains.token_features import (
     KernelTokens,
     Window,
@@ -300,7 +300,10 @@ def _raised(tables: _Chain, theta: ChainTheta, y_true: Array) -> ChainTheta:
 
 
 def _decode(tables: _Chain, theta: ChainTheta) -> Array:
-    return viterbi(*_allow(tables, theta)).labels
+    found = viterbi(*_allow(tables, theta))
+    if tables.constraints is None:
+        return found.labels
+    return jnp.where(found.score == -jnp.inf, PADDING, found.labels)
 
 
 def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
@@ -386,6 +389,8 @@ def _check(
     if inputs.gram is not None and np.shape(inputs.gram) != (n, T, T):
         raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {np.shape(inputs.gram)}")
     length = checked_lengths("inputs.length", inputs.length, n, 0, T)
+    if tables.constraints is not None:
+        chain_checks.check_possible(tables.constraints, length)
     if outputs is None:
         return
     if kernel:
@@ -397,7 +402,8 @@ def _check(
         raise ValueError(f"outputs must be [n, T] = [{n}, {T}] as the inputs, got shape {y.shape}")
     chain_checks.check_labels(S, length, y)
     if tables.constraints is not None:
-        chain_checks.check_allowed(tables.constraints, length, y)
+        offsets = np.concatenate([[0], np.cumsum(length)])
+        chain_checks.check_allowed(tables.constraints, y[y >= 0], offsets)
     if tables.loss.costs is None and not tables.loss.kind.capped:
         chain_checks.check_level_loss(tables.loss, length)
 
@@ -495,7 +501,8 @@ def chain(
       slack_search: search the most violated output of slack re-scaling with plain decodes (an
         additive loss only), instead of enumerating all levels: T + 1 of Hamming. Its bound is
         loose (a gap of a tenth and more), so runs end INEXACT_ORACLE; for long sequences.
-      constraints: label sequences that are no outputs.
+      constraints: label sequences that are no outputs. Inputs of a length of which they allow none
+        are refused (`NoOutput`); `model.decode`, which cannot refuse, gives -1 throughout.
       dtype: "float32" or "float64".
 
     Returns:

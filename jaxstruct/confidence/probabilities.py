@@ -124,8 +124,9 @@ def marginals(
       of positions is a `Ragged`, one with two axes a tuple of n arrays.
 
     Raises:
-      ValueError: an argument does not fit; the structure has no log-linear model; temperature is
-        None where it must not be; one input takes more memory than there is.
+      ValueError: an argument does not fit, or constraints leave an input no output; the structure
+        has no log-linear model; temperature is None where it must not be; one input takes more
+        memory than there is. Of a sentence that has no tree all probabilities are 0.
     """
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)

@@ -113,8 +113,8 @@ def k_best(
       of graphs with an inexact `inference` the first may be better than what `predict` finds.
 
     Raises:
-      ValueError: an argument does not fit; no exact oracle gives the k best, and what to do; k
-        outputs of one input take more memory than there is.
+      ValueError: an argument does not fit, or constraints leave an input no output; no exact oracle
+        gives the k best, and what to do; k outputs of one input take more memory than there is.
     """
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)

@@ -309,6 +309,21 @@ def as_list(name: str, value: Any, expected: str, *, letters: bool = False) -> l
     raise ValueError(f"{name} must be {expected}, got {text_of(value)}")
 
 
+class NoOutput(ValueError):
+    """Raised of inputs that have no output at all, such as a sequence that the rules leave none.
+
+    Attributes:
+      which: [k] the numbers of these inputs, rising. reasons: why each of them has none.
+    """
+
+    def __init__(self, which: Sequence[int] | np.ndarray, reasons: Sequence[str]) -> None:
+        """Of inputs `which`, at least one, in any order, and the reasons in the same."""
+        order = sorted(range(len(reasons)), key=lambda i: which[i])
+        self.which, self.reasons = np.asarray(which)[order], [reasons[i] for i in order]
+        also = f" ({len(order)} such inputs)" if len(order) > 1 else ""
+        super().__init__(f"inputs[{self.which[0]}] has no output: {self.reasons[0]}{also}")
+
+
 def check_record(name: str, value: object, kind: type, maker: str) -> None:
     """Raise ValueError unless the value is of a kind, which `maker` makes."""
     if not isinstance(value, kind):

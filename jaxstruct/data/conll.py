@@ -1,4 +1,8 @@
-"""CoNLL files: a token a line, columns between white space, an empty line after each sentence."""
+"""CoNLL files: a token a line, columns between blanks or tabs, an empty line after each sentence.
+
+A line that begins with "# " above a sentence is a comment. Inside a sentence, and where something
+else than a blank follows, # is a word or its beginning: "#tag", or "#" with a tab after it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ from jaxstruct.data.utf8 import decoded
 
 _BLANKS = re.compile(r"[ \t]+")  # str.split() would also cut at no-break spaces inside words
 _UNWRITABLE = re.compile(r"[ \t\r\n]|^$")
-_DOCUMENT_START = "-DOCSTART-"
+_DOCUMENT_START = re.compile(r"[ \t]*-DOCSTART-(?:[ \t]|$)")
+_COMMENT = "# "
 _LANGUAGES = ("esp", "ned")
 _PARTS = ("train", "testa", "testb")
 
@@ -89,8 +94,9 @@ def parse_conll(content: bytes, name: str, *, labelled: bool = True) -> tuple[Se
     r"""Returns the sentences of a CoNLL file's content.
 
     Columns lie between blanks or tabs; the word comes first, the label last. A line without any
-    column ends a sentence, and so does a line whose word is -DOCSTART-, which is dropped. Lines
-    may end in \n, \r\n or \r; a byte order mark is skipped.
+    column ends a sentence, and so does a line whose word is -DOCSTART-, which is dropped. Comments
+    above a sentence, lines that begin with "# ", are dropped. Lines may end in \n, \r\n or \r; a
+    byte order mark is skipped.
 
     Args:
       content: UTF-8 text.
@@ -104,12 +110,13 @@ def parse_conll(content: bytes, name: str, *, labelled: bool = True) -> tuple[Se
     """
     lines = decoded(content, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     groups: list[list[list[str]]] = [[]]
-    width, first = 0, 0
+    width, first, comments = 0, 0, 0
     for number, line in enumerate(lines, 1):
-        fields = [field for field in _BLANKS.split(line) if field]
-        if not fields or fields[0] == _DOCUMENT_START:
+        if no_token(line, inside=bool(groups[-1])):
+            comments += line.startswith(_COMMENT)
             groups.append([])
             continue
+        fields = [field for field in _BLANKS.split(line) if field]
         if not width:
             width, first = _checked_width(name, number, line, len(fields), labelled), number
         if len(fields) != width:
@@ -119,8 +126,22 @@ def parse_conll(content: bytes, name: str, *, labelled: bool = True) -> tuple[Se
             )
         groups[-1].append(fields)
     if not width:
-        raise MalformedFile(f"{name}: holds no token, expected lines such as 'Madrid B-LOC'")
+        also = f" beside its {comments} comments" if comments else ""
+        raise MalformedFile(f"{name}: holds no token, expected lines such as 'Madrid B-LOC'{also}")
     return tuple(_sentence(group, labelled) for group in groups if group)
+
+
+def no_token(line: str, *, inside: bool) -> bool:
+    """Whether a line holds no token: it is empty or -DOCSTART-, or a comment above a sentence.
+
+    Args:
+      line: without its end. inside: whether the line before it holds a token.
+    """
+    return (
+        not line.strip(" \t")
+        or _DOCUMENT_START.match(line) is not None
+        or (not inside and line.startswith(_COMMENT))
+    )
 
 
 def _checked_width(name: str, number: int, line: str, width: int, labelled: bool) -> int:
@@ -146,8 +167,9 @@ def write_conll(
     r"""Writes a CoNLL file with one column more, the predicted labels, and returns its path.
 
     A line holds word, columns, label if there is one, prediction, with one blank between; an empty
-    line follows each sentence. This is what the shared task's scorer reads. The file is written
-    under a temporary name and renamed: it is whole or as it was before.
+    line follows each sentence. This is what the shared task's scorer reads. After a word "#" that
+    begins a sentence stands a tab, so that the line is no comment. The file is written under a
+    temporary name and renamed: it is whole or as it was before.
 
     Args:
       path: the file, replaced if it is there; its folder is made where it does not exist.
@@ -191,4 +213,5 @@ def _block(position: int, sentence: Sentence, added: Iterable[Sequence[str]]) ->
                 f"sentences[{position}]: {entry!r} is empty or holds a blank, tab or line end, "
                 "which a CoNLL column cannot"
             )
-    return "".join(" ".join(row) + "\n" for row in zip(*columns, strict=True)) + "\n"
+    lines = "".join(" ".join(row) + "\n" for row in zip(*columns, strict=True))
+    return ("#\t" + lines[2:] if lines.startswith(_COMMENT) else lines) + "\n"

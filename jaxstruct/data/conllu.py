@@ -24,7 +24,8 @@ class Annotated(NamedTuple):
 
     Fields:
       words, tags, fine_tags: [l] the columns FORM, UPOS and XPOS.
-      heads: [l] integers, 0 for the root and 1..l for words. relations: [l] the column DEPREL.
+      heads: [l] integers, 0 for the root and 1..l for words. relations: [l] the column DEPREL. Both
+        are empty where the file has no heads ("_").
     """
 
     words: tuple[str, ...]
@@ -41,7 +42,16 @@ class Annotated(NamedTuple):
 
     @property
     def tree(self) -> list[tuple[int, str]]:
-        """The tree as `jaxstruct.dependencies.prepare` takes it: pairs (head, relation)."""
+        """The tree as `jaxstruct.dependencies.prepare` takes it: pairs (head, relation).
+
+        Raises:
+          ValueError: the sentence has no heads.
+        """
+        if not self.heads:
+            raise ValueError(
+                f"the sentence {' '.join(self.words[:5])!r} .. has no heads (_ in column 7): it "
+                "can be parsed, and not be trained on"
+            )
         return list(zip(self.heads, self.relations, strict=True))
 
 
@@ -90,7 +100,8 @@ def parse_conllu(content: bytes, name: str) -> tuple[Annotated, ...]:
     r"""Returns the sentences of a CoNLL-U file's content.
 
     Ten columns lie between tabs, an empty line ends a sentence. Comments, words of several tokens
-    (1-2) and empty nodes (1.1) are left out. Lines may end in \n, \r\n or \r.
+    (1-2) and empty nodes (1.1) are left out. Lines may end in \n, \r\n or \r. A sentence without
+    heads, which is still to be parsed, has "_" as that of every word.
 
     Args:
       content: UTF-8 text. name: what error messages call the file.
@@ -130,18 +141,25 @@ def _row(name: str, number: int, line: str, word: int) -> list[list[str]]:
 
 def _sentence(name: str, line: int, rows: list[list[str]]) -> Annotated:
     _, words, _, tags, fine, _, heads, relations, _, _ = zip(*rows, strict=True)
+    if set(heads) == {"_"}:
+        return Annotated(words, tags, fine, (), ())
     numbers = {str(number): number for number in range(len(rows) + 1)}
     for word, head in enumerate(heads, 1):
         if head not in numbers:
             raise MalformedFile(
                 f"{name}: the sentence that begins near line {line} has {head!r} as head of word "
-                f"{word}, expected 0..{len(rows)}"
+                f"{word}, expected 0..{len(rows)}, or _ of every word"
             )
     return Annotated(words, tags, fine, tuple(numbers[head] for head in heads), relations)
 
 
 def write_conllu(path: Path, sentences: Sequence[Annotated]) -> Path:
     """Writes a CoNLL-U file, with "_" in the columns that it does not know; returns its path.
+
+        parsed = parser.predict([sentence.tokens for sentence in sentences])
+        trees = [[*zip(*tree)] for tree in parsed]
+        write_conllu(path, [s._replace(heads=h, relations=r)
+                            for s, (h, r) in zip(sentences, trees)])
 
     The file is written under a temporary name and renamed: it is whole or as it was before.
 
@@ -153,6 +171,9 @@ def write_conllu(path: Path, sentences: Sequence[Annotated]) -> Path:
 
 
 def _block(i: int, sentence: Annotated) -> str:
+    if not sentence.heads and not sentence.relations:
+        none = ("_",) * len(sentence.words)
+        sentence = sentence._replace(heads=none, relations=none)
     if len(set(map(len, sentence))) != 1 or not sentence.words:
         raise ValueError(
             f"sentences[{i}]: its columns have {[*map(len, sentence)]} entries, expected equal "

@@ -339,6 +339,10 @@ class ListEstimator(StructuralEstimator):
         self.encoding_, self.options_, self.problem_ = data.encoding, data.options, data.problem
         return Training(*data, of_mean_one(weights), np.arange(len(weights)))
 
-    def predict(self, X: Any) -> list:
-        """The outputs of n examples, in the kind of y."""
-        return self.model_.predict(X)
+    def predict(self, X: Any, *, no_output: str = "none") -> list:
+        """The outputs of n examples, in the kind of y.
+
+        Args:
+          no_output: of an example that has none, "none" or "raise": see `TrainedModel.predict`.
+        """
+        return self.model_.predict(X, no_output=no_output)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxstruct.core.labels import check_known
 from jaxstruct.estimators.base import ListEstimator, Training, example_weights
 from jaxstruct.segments import prepare
 from jaxstruct.segments.encoding import read_spans
@@ -15,8 +16,8 @@ class SegmentLabeller(ListEstimator):
     """Segments by a semi-Markov chain: a structural SVM, or a random field ("log_loss").
 
     X is a list of n sequences of tokens, as in `SequenceLabeller`; y a list of n lists of IOB2
-    labels, or of triples (start, end, label), tokens start .. end - 1. Predictions are of the kind
-    of y. There is no `partial_fit`.
+    labels (IOBES and BILOU are read, too), or of triples (start, end, label), tokens start .. end -
+    1. Predictions are of the kind of y, labels in IOB2. There is no `partial_fit`.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being sequences. objective: a formulation of
@@ -78,7 +79,10 @@ class SegmentLabeller(ListEstimator):
         found, lengths = self.predict(X), [one.shape[0] if hasattr(one, "shape") else len(one)
                                            for one in X]  # fmt: skip
         weights, right, total = example_weights(sample_weight, len(X)), 0.0, 0.0
-        pairs = zip(read_spans(y, lengths, "y"), read_spans(found, lengths), weights, strict=True)
+        wanted = read_spans(y, lengths, "y")
+        labels = [label for own in wanted for *_, label in own]
+        check_known("y", labels, self.encoding_.codec.classes)
+        pairs = zip(wanted, read_spans(found, lengths), weights, strict=True)
         for true, predicted, weight in pairs:
             right += 2 * weight * len({*true} & {*predicted})
             total += weight * (len(true) + len(predicted))

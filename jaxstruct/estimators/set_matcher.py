@@ -17,8 +17,8 @@ class SetMatcher(ListEstimator):
     X is a list of n examples: arrays [r, c, d] of features of all pairs, lists of r lists of c
     rows, mappings (row, column) -> row of features of the pairs that may be matched, or tuples
     (one of these, rows, columns) with features of the items; see `jaxstruct.assignments.prepare`. y
-    is a list of n lists of pairs (row, column), or of mappings row -> column. There is no
-    `partial_fit`.
+    is a list of n lists of pairs (row, column), or of mappings row -> column. An example whose
+    pairs allow no complete matching gets None (`predict`). There is no `partial_fit`.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being examples. objective: a formulation of
@@ -67,7 +67,7 @@ class SetMatcher(ListEstimator):
         counts = np.zeros((len(y), 2))
         for i, (own, true) in enumerate(zip(found, y, strict=True)):
             pairs = true.items() if isinstance(true, Mapping) else true
-            made, wanted = set(own), {tuple(pair) for pair in pairs}
+            made, wanted = set(own or ()), {tuple(pair) for pair in pairs}
             counts[i] = 2 * len(made & wanted), len(made) + len(wanted)
         right, every = weights @ counts
         return float(right / every) if every else 1.0

@@ -21,7 +21,8 @@ class TreeParser(ListEstimator):
 
     X is a list of n sentences, lists of tags (or of words, with read_words); y a list of n trees,
     bracketed texts or `jaxstruct.trees.Tree`. Trees stand for their own sentences, too, so that X
-    may be y. There is no `partial_fit`: later trees would bring rules of their own.
+    may be y. A sentence of which the grammar has no tree gets None (`predict`). There is no
+    `partial_fit`: later trees would bring rules of their own.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being sentences. objective: a formulation of
@@ -67,14 +68,6 @@ class TreeParser(ListEstimator):
         found = self._training(data, example_weights(sample_weight, len(y)))
         return found._replace(inputs=data.encoding.inputs(X))
 
-    def predict(self, X: Any) -> list[Tree | None]:
-        """The trees of n sentences; None where the grammar has none."""
-        return self._parsed(X, X)
-
-    def _parsed(self, X: Any, sentences: Any) -> list[Tree | None]:
-        model = self.model_
-        return model.decode(predict(*model.on(X)), sentences)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Labelled F1 of all constituents together, as EVALB counts them.
 
@@ -83,7 +76,8 @@ class TreeParser(ListEstimator):
         """
         y = _trees(y)
         weights = example_weights(sample_weight, len(y))
-        counts = score(y, self._parsed(X, y))
+        model = self.model_
+        counts = score(y, model.decode(predict(*model.on(X)), y))
         if sample_weight is None:
             return summarise(counts, failed_are_wrong=True).f1
         matched, gold, made = (weights @ each for each in (counts.matched, counts.gold,

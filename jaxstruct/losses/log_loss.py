@@ -36,7 +36,9 @@ def log_loss(problem: Problem, theta: PyTree, y: PyTree) -> Array:
       theta: problem.model.potentials(w, x) of ONE example. y: its true output, padded.
 
     Returns:
-      A scalar, convex in theta where `inference.facts.convex`; >= 0 where it is exact.
+      A scalar, convex in theta where `inference.facts.convex`; >= 0 where it is exact. Where
+      P(y_i | x) = 0, since constraints forbid y_i or x has no output at all, it is +inf and its
+      gradient is 0: `problem.check(x, y)` refuses such examples before a training.
 
     Raises:
       ValueError: the structure has no log loss (`homologue_search`), or theta and y are not of

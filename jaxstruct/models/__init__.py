@@ -1,5 +1,6 @@
 """Trained models: all that predicting needs, in one file, and what they have learned."""
 
+from jaxstruct.core.checks import NoOutput
 from jaxstruct.core.encoding import Encoding
 from jaxstruct.core.tables import Explanation, Matrix, Ranking, Support, ranking
 from jaxstruct.models.explanation import explain
@@ -22,6 +23,7 @@ __all__ = [
     "Encoding",
     "Explanation",
     "Matrix",
+    "NoOutput",
     "PredictionStream",
     "Store",
     "Ranking",

@@ -16,7 +16,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -59,6 +59,26 @@ Pieces = Callable[[], Iterator[SparseRows]]
 
 def _refuse(place: Any, reason: str) -> None:
     raise ValueError(f"records: the one of place {text_of(place)}: {reason}")
+
+
+class _Bad:
+    """Bad records: how many, and the first."""
+
+    def __init__(self, report: Report) -> None:
+        self._report, self.count, self._first = report, 0, ""
+
+    def add(self, place: Any, error: ValueError) -> None:
+        """Report one that was passed over."""
+        reason = " ".join(str(error).split())
+        self._report(place, reason)
+        self._first = self._first or f"the first, of place {text_of(place)}: {reason}"
+        self.count += 1
+
+    def refuse(self) -> NoReturn:
+        """Raise ValueError, since no record is left."""
+        if not self.count:
+            raise ValueError("records: none came, expected at least one")
+        raise ValueError(f"records: {self.count} came and all were bad; {self._first}")
 
 
 class _Numbers:
@@ -166,9 +186,9 @@ def _numbered(
 
 def _in_chunks(
     records: Iterable[tuple[Any, Any, Any]], read: Callable[[list], object], report: Report
-) -> int:
+) -> _Bad:
     """Give records to `read`, many at a time where that works, else each alone; the bad ones."""
-    bad, source = 0, iter(records)
+    bad, source = _Bad(report), iter(records)
     while chunk := list(itertools.islice(source, CHUNK)):
         try:
             read(chunk)
@@ -177,8 +197,7 @@ def _in_chunks(
                 try:
                     read([one])
                 except ValueError as error:
-                    report(one[0], " ".join(str(error).split()))
-                    bad += 1
+                    bad.add(one[0], error)
     return bad
 
 
@@ -363,7 +382,7 @@ def _write(
         bad = _in_chunks(records, read, report)
         examples = lengths.rows
         if not examples:
-            raise ValueError(f"records: none is left ({bad} were bad)")
+            bad.refuse()
         codec = fit_codec(list(codes.numbers))
         if len(codec.classes) < 2:
             raise ValueError(
@@ -386,7 +405,7 @@ def _write(
             ends = np.cumsum(own_lengths, dtype=np.int64)
             arrays.new("offsets", "<i8").add(np.concatenate([[0], ends]))
         end_store(arrays, way.encoding(features, codec), examples)
-    return Written(Path(folder), examples, bad)
+    return Written(Path(folder), examples, bad.count)
 
 
 def write_trees(
@@ -412,7 +431,8 @@ def write_trees(
       ValueError: as `write_rows`.
     """
     target, unknown = _new(folder), UnknownWords(rare) if read_words else None
-    binarisation, bad = Binarisation(branching, memory), 0
+    binarisation, bad = Binarisation(branching, memory), _Bad(report)
+    empty = True
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         seen: Counter[str] = Counter()
         counts = GrammarCounts(binarisation)
@@ -421,12 +441,14 @@ def write_trees(
             try:
                 counts.add(bare)
             except ValueError as error:
-                report(place, " ".join(str(error).split()))
-                bad += 1
+                bad.add(place, error)
                 continue
+            empty = False
             file.write(_line_of(bare))
             if read_words:
                 seen.update(words(bare))
+        if empty:
+            bad.refuse()
         if unknown is not None:
             counts = GrammarCounts(binarisation, unknown, frequent_words(seen, unknown))
             for tree in _trees_in(file):
@@ -438,7 +460,7 @@ def write_trees(
             chunks = iter(lambda: list(itertools.islice(source, CHUNK)), [])
             pieces = ((encoding.inputs(chunk), encoding.outputs(chunk)) for chunk in chunks)
             examples = write_pieces(FolderWriter(STORE, temporary), encoding, pieces)
-    return Written(target, examples, bad)
+    return Written(target, examples, bad.count)
 
 
 def _line_of(tree: Tree) -> str:

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.checks import as_list, kind_and_text_of, text_of
+from jaxstruct.core.checks import NoOutput, as_list, kind_and_text_of, text_of
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, report_unseen_to
 from jaxstruct.core.padding import ragged_leaves, restored
@@ -298,12 +298,15 @@ class PredictionStream(Iterator[Any]):
                 outputs = restored(self._problem.padding, whole, (outputs,))
             data = [chunk.records[place] for place in places]
             for place, one in zip(places, self._encoding.decode(outputs, data), strict=True):
-                chunk.found[place] = one
+                bad = BadRecord(chunk.start + int(place), "has no output: no tree has its tokens")
+                chunk.found[place] = bad if one is None else one
         return chunk.found
 
 
 def _reason(error: BaseException) -> str:
     """The message of an error of one record alone, which is not called the first of its list."""
+    if isinstance(error, NoOutput):  # of the record and of the padding of its batch
+        return f"has no output: {error.reasons[0]}"
     text = _PART.sub(r"\1", _ARGUMENT.sub("record", " ".join(str(error).split())))
     if not isinstance(error, ValueError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -324,9 +327,10 @@ def predict_stream(
             ...
 
     What `model.predict` gives of all records at once, in the same order, of an iterable that may
-    have no end. Records of about one size are decoded together, batches go to all devices in turn,
-    and a device works on one chunk while the host encodes the next. Sizes are rounded to classes,
-    so that few programs compile (`.programs`).
+    have no end; in place of None a BadRecord says why there is no output. Records of about one size
+    are decoded together, batches go to all devices in turn, and a device works on one chunk while
+    the host encodes the next. Sizes are rounded to classes, so that few programs compile
+    (`.programs`).
 
     Args:
       model: of `trained` or `load`, of any output type, or a fitted estimator.
@@ -336,8 +340,9 @@ def predict_stream(
         8 `batch` records are taken ahead.
       batch: records decoded together, at most.
       devices: of jax; None for all of this process. How many there are changes no output.
-      on_error: what becomes of a record that the model's encoding refuses. "mark": a BadRecord
-        stands in its place. "raise": ValueError there.
+      on_error: what becomes of a record that the model's encoding refuses, or that has no output,
+        such as a sentence without a tree. "mark": a BadRecord stands in its place. "raise":
+        ValueError there.
 
     Returns:
       An iterator of outputs in the caller's labels, see `TrainedModel.predict`, which counts

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct.core.checks import check_record, text_of
+from jaxstruct.core.checks import NoOutput, check_choice, check_record, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.encoding import Encoding
+from jaxstruct.core.feature_encoding import report_unseen_to
 from jaxstruct.core.prepared import Prepared, held, problem_of
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.training import Training
@@ -65,23 +66,41 @@ class TrainedModel:
         """Outputs, such as `jaxstruct.predict` and `confidence` return them, in labels of data."""
         return self.encoding.decode(outputs, data)
 
-    def predict(self, data: Any, *, batch: int = 1024) -> list:
+    def predict(self, data: Any, *, batch: int = 1024, no_output: str = "none") -> list:
         """The outputs of n inputs, in the caller's labels and order.
 
         Args:
           data: n inputs as the encoding takes them. batch: inputs decoded together, at most.
+          no_output: what becomes of an input that has no output at all: a sentence without a tree
+            of the grammar, a sequence of a length for which the constraints allow no labels, sets
+            whose pairs allow no complete matching. "none": None stands in the place of its output.
+            "raise": a ValueError (`NoOutput`) names it and says why.
 
         Returns:
           What `encoding.decode` makes of the argmax of each: labels, lists of labels, trees, rows
           with gaps, sets of labels or candidates.
 
         Raises:
-          ValueError: data do not fit the encoding.
+          ValueError: data do not fit the encoding; as no_output says.
         """
+        check_choice("no_output", no_output, ("none", "raise"))
         data = held(data)
         if isinstance(data, (list, tuple)) and not data:
             return []
-        return self.decode(predict(*self.on(data), batch=batch), data)
+        try:
+            found = self.decode(predict(*self.on(data), batch=batch), data)
+        except NoOutput as error:
+            if no_output == "raise":
+                raise
+            none = set(error.which.tolist())
+            kept = [x for i, x in enumerate(data) if i not in none]
+            with report_unseen_to(lambda notice, count: None):  # it was told of
+                others = iter(self.predict(kept, batch=batch))
+            return [None if i in none else next(others) for i in range(len(data))]
+        none = [i for i, one in enumerate(found) if one is None]
+        if none and no_output == "raise":
+            raise NoOutput(none, ["no tree of the grammar has its tokens"] * len(none))
+        return found
 
     def __repr__(self) -> str:
         """One line without the arrays."""

@@ -6,6 +6,7 @@ is in none), or a list of triples (start, end, label), tokens start .. end - 1.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxstruct.chains.iob2 import iob2_spans
+from jaxstruct.chains.iob2 import as_iob2, iob2_spans
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
@@ -198,6 +200,9 @@ def read_spans(segments: Any, lengths: Sequence[int], name: str = "segments") ->
     Args:
       lengths: [n] tokens of each sequence. name: of the argument, for messages.
 
+    Labels of IOBES and BILOU are read as `as_iob2` converts them. A warning counts the I-types (E,
+    L) that carry nothing on.
+
     Raises:
       ValueError: they are of another number of sequences, neither labels of IOB2 nor triples,
         of another number of tokens, reach beyond the sequence, or overlap.
@@ -206,7 +211,7 @@ def read_spans(segments: Any, lengths: Sequence[int], name: str = "segments") ->
     listed = as_list(name, segments, expected)
     if len(listed) != len(lengths):
         raise ValueError(f"{name} must be of n = {len(lengths)} sequences, got {len(listed)}")
-    found, kind = [], is_of_spans(listed)
+    found, kind, loose = [], is_of_spans(listed), []
     for i, (one, length) in enumerate(zip(listed, lengths, strict=True)):
         one = as_list(f"{name}[{i}]", one, expected)
         if not kind:
@@ -215,9 +220,12 @@ def read_spans(segments: Any, lengths: Sequence[int], name: str = "segments") ->
                     f"{name}[{i}] has {len(one)} labels, but its sequence has {length} tokens"
                 )
             try:
-                spans = [(start, end, label) for label, start, end in iob2_spans(one)]
+                iob2 = as_iob2(one)
             except ValueError as error:
                 raise ValueError(f"{name}[{i}] is of {expected}: {error}") from None
+            loose += [(i, t, label) for t, (label, read) in enumerate(zip(one, iob2, strict=True))
+                      if label[0] in "IEL" and read[0] == "B"]  # fmt: skip
+            spans = [(start, end, label) for label, start, end in iob2_spans(iob2)]
         else:
             spans = [_checked_span(f"{name}[{i}]", span, length) for span in one]
         spans.sort(key=lambda span: span[:2])
@@ -225,6 +233,14 @@ def read_spans(segments: Any, lengths: Sequence[int], name: str = "segments") ->
             if after[0] < before[1]:
                 raise ValueError(f"{name}[{i}] has segments that overlap: {before} and {after}")
         found.append(spans)
+    if loose:
+        i, t, label = loose[0]
+        warnings.warn(
+            f"{name}[{i}] has the label {label!r} at token {t}, where no segment of this label can "
+            f"go on: it begins one ({len(loose)} such labels). In IOB2 that is written B; "
+            "jaxstruct.chains.as_iob2 converts files of IOB1, where it is usual",
+            stacklevel=callers_level(),
+        )
     return found
 
 
@@ -265,8 +281,8 @@ def prepare(
     Args:
       sequences: n sequences of tokens, as in `jaxstruct.chains.prepare`.
       segments: n lists of IOB2 labels, one a token, or of triples (start, end, label), tokens start
-        .. end - 1. An I-type that carries nothing on begins a segment. Predictions are of the same
-        kind.
+        .. end - 1. An I-type that carries nothing on begins a segment, and a warning counts these;
+        labels of IOBES and BILOU are read, too. Predictions are of the same kind, labels in IOB2.
       classes: all labels in the wanted order, "O" among them where tokens may be in no segment;
         None for those of `segments`.
       longest: tokens of a segment at most; None for the longest of `segments`.

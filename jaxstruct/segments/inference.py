@@ -11,17 +11,20 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
+from jaxstruct.core.finite import inf_unless
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.segments.oracles import decoding
-from jaxstruct.segments.potentials import SegmentTheta, token_parts
+from jaxstruct.segments.potentials import SegmentTheta, is_allowed, token_parts
 
 
 def _log_loss(allowed: Partial, theta: SegmentTheta, y: Array) -> Array:
     """-log P(y | x). The parts of F(y) are taken off the tokens before the sum over segmentations:
     log Z and F(y) would be large and nearly equal, and their difference coarse in float32."""
     tokens = theta.tokens.at[:, 0].add(-token_parts(theta, y)[:, None])
-    return decoding.log_partition(*allowed(theta._replace(tokens=tokens)))
+    potentials, length = allowed(theta._replace(tokens=tokens))
+    possible = is_allowed(potentials, y)
+    return inf_unless(possible, decoding.log_partition(potentials, length))
 
 
 def _marginals(allowed: Partial, theta: SegmentTheta) -> Marginals:

@@ -131,6 +131,15 @@ def token_parts(theta: SegmentTheta, y: Array) -> Array:
     return parts
 
 
+def is_allowed(potentials: SegmentPotentials, y: Array) -> Array:
+    """Whether the segments of y are of lengths that their labels take."""
+    L = potentials.segments.shape[1]
+    codes = read_codes(y)
+    starts = jnp.arange(y.shape[0]) - codes.place
+    own = potentials.segments[starts, jnp.minimum(codes.place, L - 1), codes.label]
+    return ~jnp.any(codes.ends & ((codes.place >= L) | (own == -jnp.inf)))
+
+
 def score(theta: SegmentTheta, y: Array) -> Array:
     """F(y), linear in the potentials."""
     return jnp.sum(token_parts(theta, y))

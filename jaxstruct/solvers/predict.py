@@ -55,7 +55,8 @@ def predict(
       positions, such as labels of tokens, these are a `Ragged`: output i is [i], all rows .rows.
 
     Raises:
-      ValueError: an argument does not fit; the message names it.
+      ValueError: an argument does not fit, or constraints leave an input no output; the message
+        names it. Of a sentence that has no tree the output is -1 throughout.
     """
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)

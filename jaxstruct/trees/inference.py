@@ -15,6 +15,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions
+from jaxstruct.core.finite import finite_or_zero, inf_unless
 from jaxstruct.core.types import AnyArray, Array, BinaryTree, PyTree
 from jaxstruct.trees.chart_search import raised_on_charts, seen_on_charts
 from jaxstruct.trees.forest_search import forest_of, forest_scores, raised_in_forest
@@ -47,8 +48,9 @@ def _log_partition(tables: GrammarTables, theta: TreeTheta) -> Array:
 
 
 def _log_loss(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
-    """-log P(y | x) = log Z - F(y) of one tree."""
-    return _log_partition(tables, theta) - score_use(theta, tree_use(tables, theta.x, y))
+    """-log P(y | x) = log Z - F(y) of one tree; +inf where the sentence has none."""
+    score = score_use(theta, tree_use(tables, theta.x, y))
+    return inf_unless(y.symbols[0] >= 0, _log_partition(tables, theta) - score)
 
 
 def _marginals(tables: GrammarTables, theta: TreeTheta) -> Marginals:
@@ -83,9 +85,11 @@ def _softmax_margin(
     if theta.x.forest is None:
         rules, potentials, length = raised_on_charts(tables, strata, theta, y_true)
         log_z = log_partition(rules, _divided(potentials, mu), length)
-        return mu * (log_z - score_tree(rules, _divided(potentials, mu), y_true, length))
+        score = score_tree(rules, _divided(potentials, mu), y_true, length)
+        return mu * inf_unless(score != -jnp.inf, log_z - finite_or_zero(score))
     scores, truth = raised_in_forest(tables, strata, theta, y_true)
-    return mu * forest_log_partition(forest_of(theta), _divided(scores, mu)) - truth
+    log_z = forest_log_partition(forest_of(theta), _divided(scores, mu))
+    return inf_unless(y_true.symbols[0] >= 0, mu * log_z - truth)
 
 
 def _divided(tree: PyTree, mu: Array) -> PyTree:

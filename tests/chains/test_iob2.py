@@ -94,6 +94,37 @@ def test_as_iob2_keeps_the_entities_and_obeys_the_rules() -> None:
         assert not any(forbidden[a, b] for a, b in zip(numbers, numbers[1:], strict=False))
 
 
+SCHEMES = {"IOB2": "BIBI", "IOBES": "BIES", "BILOU": "BILU", "IOB1": "IIII"}
+"""The first, the inner ones, the last of several tokens, and a single one."""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_scheme_becomes_iob2(scheme: str) -> None:
+    """Random entities, apart by O or of other types, written in the scheme and in IOB2."""
+    begin, inner, last, single = SCHEMES[scheme]
+    last = "I" if scheme == "IOB2" else last
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        written, wanted = [], []
+        for kind in itertools.islice(itertools.cycle(["LOC", "PER"]), 6):
+            n = int(rng.integers(0, 5))
+            letters = [single] if n == 1 else [begin, *[inner] * (n - 2), last][: max(n, 0)]
+            written += [f"{letter}-{kind}" for letter in letters] or ["O"]
+            wanted += [f"{'BI'[t > 0]}-{kind}" for t in range(n)] or ["O"]
+        assert as_iob2(written) == wanted
+        assert iob2_spans(written) == iob2_spans(wanted) == _slow_spans(wanted)
+        assert entity_f1([written], [wanted]).f1 == float(any(one != "O" for one in wanted))
+
+
+def test_what_ends_an_entity_is_carried_on_by_none() -> None:
+    """Neighbours of one type, and sequences that break their scheme, as a model may give them."""
+    for given, wanted in (
+        ("B-X E-X B-X E-X", "B-X I-X B-X I-X"), ("S-X S-X", "B-X B-X"), ("U L U", "B B B"),
+        ("E-X I-X E-X", "B-X B-X I-X"), ("B-X E-Y O E-Y", "B-X B-Y O B-Y"), ("B E I", "B I B"),
+    ):  # fmt: skip
+        assert as_iob2(given.split()) == wanted.split()
+
+
 def test_forbidden_is_what_as_iob2_changes() -> None:
     """A sequence is IOB2 exactly if its start and transitions are allowed."""
     forbidden, starts = forbidden_transitions(NAMES), forbidden_starts(NAMES)
@@ -167,7 +198,9 @@ def test_is_iob2() -> None:
         (lambda: iob2_spans(["O", "NN"]), r"labels\[1\]: got 'NN', expected O, B-type or I-type"),
         (lambda: iob2_spans(["O-PER"]), r"labels\[0\]: got 'O-PER'"),
         (lambda: iob2_spans([3]), r"labels\[0\]: got 3"),
-        (lambda: forbidden_transitions(["O", "E-PER"]), r"names\[1\]: got 'E-PER'"),
+        (lambda: forbidden_transitions(["O", "E-PER"]), r"names\[1\]: got 'E-PER'.*as_iob2 makes"),
+        (lambda: as_iob2(["PER-B"]), r"got 'PER-B', .* write the letter first, B-PER"),
+        (lambda: as_iob2(["PER"]), "got 'PER', .* write B-type for the first token of an entity"),
         (lambda: forbidden_starts(["o"]), r"names\[0\]: got 'o'"),
         (lambda: entity_f1([["O"]], []), "predicted: got 0 sequences, expected 1"),
         (lambda: entity_f1([["O"]], [["O", "O"]]), r"predicted\[0\]: got 2 labels, expected 1"),

@@ -66,12 +66,29 @@ def test_odd_words_stay_whole() -> None:
     assert parse_conll(text.encode(), "x") == (Sentence(words, (), ("O",) * 5),)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# id 1\tdomain=en\na O\n\n# id 2\tdomain=en\n# more\nb O\n", [("a",), ("b",)]),
+        ("# one\n\n# two\n-DOCSTART- O\n# three\na O\n", [("a",)]),
+        ("a O\n# O\n\n#tag O\nb O\n", [("a", "#"), ("#tag", "b")]),
+        ("#\tO\na\tO\n\n # O\n", [("#", "a"), ("#",)]),
+    ],
+)
+def test_comments_stand_above_a_sentence(text: str, words: list) -> None:
+    """Lines that begin with "# " there; inside a sentence, and in "#tag", # is a word's."""
+    sentences = parse_conll(text.encode(), "x")
+    assert [sentence.words for sentence in sentences] == words
+    assert all(set(sentence.labels) == {"O"} for sentence in sentences)
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "file.txt: holds no token, expected lines such as"),
         (b"\n-DOCSTART- O\n\n", "file.txt: holds no token"),
+        (b"# 1 O\n\n# 2 O\n", "file.txt: holds no token, .* 2 comments"),
         (b"a O\n\nb\n", r"file.txt:3: 'b' has 1 columns, expected 2 as on line 1"),
         (b"\na X O\nb O\n", r"file.txt:3: 'b O' has 2 columns, expected 3 as on line 2"),
         (b"a O\r\nb X O\r\n", r"file.txt:2: 'b X O' has 3 columns, expected 2"),
@@ -123,6 +140,12 @@ def test_round_trip(columns: int, labelled: bool, tmp_path: Path) -> None:
     predicted = [entries(len(sentence.words)) for sentence in sentences]
     back = read_conll(write_conll(path, sentences, predicted))
     assert [sentence.labels for sentence in back] == predicted
+
+
+def test_a_word_that_begins_like_a_comment_is_written_as_a_word(tmp_path: Path) -> None:
+    sentence = Sentence(("#", "#"), (), ("O", "B"))
+    path = write_conll(tmp_path / "out.txt", [sentence])
+    assert path.read_text() == "#\tO\n# B\n\n" and read_conll(path) == (sentence,)
 
 
 def test_write_leaves_the_old_file_when_it_fails(tmp_path: Path) -> None:

@@ -39,13 +39,26 @@ def test_there_and_back(tmp_path):
     assert read_conllu(path) == (SENTENCE, SENTENCE)
 
 
+def test_a_file_without_heads_is_read_parsed_and_written(tmp_path):
+    """As after tagging: the words and tags are there, and the trees that were found go in."""
+    bare = SENTENCE._replace(heads=(), relations=())
+    path = write_conllu(tmp_path / "tagged.conllu", [bare, SENTENCE])
+    assert read_conllu(path) == (bare, SENTENCE) and bare.tokens == SENTENCE.tokens
+    with refused("the sentence .*so.* has no heads .* it can be parsed, and not be trained on"):
+        _ = bare.tree
+    heads, relations = zip(*SENTENCE.tree, strict=True)
+    write_conllu(path, [bare._replace(heads=heads, relations=relations)])
+    assert read_conllu(path) == (SENTENCE,)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "holds no word"),
         ("1\tIt\n", "it:1: .* has 2 columns, expected 10"),
         (ROWS[1] + "\n", "the word is number '2', expected 1"),
-        (ROWS[0] + "\n", "has '3' as head of word 1, expected 0..1"),
+        (ROWS[0] + "\n", "has '3' as head of word 1, expected 0..1, or _ of every word"),
+        ("\n".join([*ROWS[:2], ROWS[2].replace("0", "_")]), "has '_' as head of word 3"),
     ],
 )
 def test_damaged_files(text, message):

@@ -6,6 +6,7 @@ import pytest
 from sklearn.base import clone
 
 import jaxstruct as js
+from jaxstruct.core.labels import UnseenLabels
 from jaxstruct.estimators import SegmentLabeller
 from tests.lib.refusals import refused
 from tests.segments.cases import names, tagged
@@ -29,6 +30,14 @@ def test_the_optimum_is_that_of_fit():
     assert model.score(X, tagged(X, SPANS)) == 1.0
     with refused("y must be of n = 12 sequences, got 1"):
         model.score(X, SPANS[:1])
+
+
+def test_labels_that_training_did_not_have_are_told_of():
+    model = SegmentLabeller(C=1.0, max_iter=1, tol=10.0).fit(X[:4], SPANS[:4])
+    with pytest.warns(UnseenLabels, match="y has 1 labels that training did not"):
+        model.score(X[:1], [[(0, 1, "ORG")]])
+    with refused("y has the label 3, but training had text"):
+        model.score(X[:1], [[(0, 1, 3)]])
 
 
 def test_labels_come_back_as_labels():

@@ -33,6 +33,11 @@ def test_sentences_in_columns() -> None:
     assert reported == [(7, "has 2 columns, expected 3")]
 
 
+def test_comments_above_a_sentence_are_no_tokens() -> None:
+    found, reported = read(command.sentences, "# id 1\tdomain=en\na N\n# O\n\n# id 2\n\n#b V")
+    assert found == [(2, [["a"], ["#"]], ["N", "O"]), (7, [["#b"]], ["V"])] and not reported
+
+
 def test_a_sentence_without_end_is_none(monkeypatch) -> None:
     monkeypatch.setattr(command, "MOST_LINES", 3)
     found, reported = read(command.sentences, "a N\n" * 9 + "\nb V\nc V\nd V")
@@ -140,6 +145,9 @@ def test_bracketed_trees_are_told_of_once(tmp_path) -> None:
 def test_what_does_not_fit_is_refused(tmp_path) -> None:
     (tmp_path / "a.txt").write_text(CONLL)
     (tmp_path / "a.svm").write_text("x")
+    (tmp_path / "empty.svm").write_text("\n")
+    (tmp_path / "comments.conll").write_text("# a O\n\n# b O\n")
+    (tmp_path / "bad.conll").write_text("a\n\nb\n")
     for inputs, options, match in (
         ((), {}, "name files"),
         (("a.txt",), {}, "fit no single format"),
@@ -147,6 +155,9 @@ def test_what_does_not_fit_is_refused(tmp_path) -> None:
         (("a.svm",), {"output": str(tmp_path)}, "is there already"),
         (("a.svm",), {}, "the label \\['x'\\] alone"),
         (("a.svm",), {"min_count": 0}, "min_count"),
+        (("empty.svm",), {}, "no record came, .*no line of the files holds one"),
+        (("comments.conll",), {}, "no record came, .*no line of the files holds one"),
+        (("bad.conll",), {}, "2 records came and all were bad; .*bad.conll:1 has 1 column"),
     ):
         named = tuple(str(tmp_path / name) for name in inputs)
         given = Options(input=named, output=str(tmp_path / "o"), progress=False)

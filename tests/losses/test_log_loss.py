@@ -101,3 +101,51 @@ def test_it_takes_less_memory_than_plain_autodiff() -> None:
     for a, b in zip(*map(jax.tree.leaves, (by_layer, by_autodiff)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
     assert own < 0.5 * other
+
+
+def _impossible_chain(order: int) -> tuple:
+    rules = js.chains.Constraints(
+        np.array([[1, 0], [0, 1]], bool), np.array([0, 1], bool), np.array([1, 0], bool)
+    )
+    problem = js.chains.chain(1, 2, order=order, constraints=rules, dtype="float64")
+    x = js.chains.chain_inputs(np.ones((3, 4, 1)), np.array([4, 3, 4]))
+    return problem, x, np.array([[0, 1, 0, 1], [0, 1, 0, -1], [0, 1, 1, 1]])
+
+
+def _impossible_segments() -> tuple:
+    problem = js.segments.segmenter(1, 2, 2, outside=0, dtype="float64")
+    x = js.segments.segment_inputs(np.ones((4, 3, 1)), np.array([3, 3, 3, 2]))
+    return problem, x, np.array([[1, 3, 2], [1, 0, 1], [3, 2, 2], [3, 2, -1]])
+
+
+def _impossible_tree(forest: bool) -> tuple:
+    data = js.trees.prepare(["(S (A a) (B b))"] * 2, dtype="float64", loss="all_node_f1")
+    x, y = js.losses.padded_batch(data.problem, data.inputs, data.outputs)
+    x = x._replace(terminals=np.array([[0, 1], [1, 0]]), forest=x.forest if forest else None)
+    if forest:
+        sentences = data.encoding.inputs([["A", "B"], ["B", "A"]])
+        x, _ = js.losses.padded_batch(data.problem, sentences, data.outputs)
+    return data.problem, x, y
+
+
+IMPOSSIBLE = {
+    "chain": (lambda: _impossible_chain(1), [0, 1, 1]),
+    "chain of order 2": (lambda: _impossible_chain(2), [0, 1, 1]),
+    "segments": (_impossible_segments, [0, 1, 1, 0]),
+    "tree on charts": (lambda: _impossible_tree(False), [0, 1]),
+    "tree in a forest": (lambda: _impossible_tree(True), [0, 1]),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+@pytest.mark.parametrize("loss", ["log_loss", "smoothed_hinge"])
+def test_outputs_of_probability_0_cost_infinity_and_move_nothing(name: str, loss: str) -> None:
+    """Those that are forbidden, and those of inputs that have none; the others are finite."""
+    make, infinite = IMPOSSIBLE[name]
+    problem, x, y = make()
+    weights = problem.initial_weights
+    theta = jax.vmap(problem.model.potentials, (None, 0))(weights, x)
+    value, slope = differentiated(getattr(js.losses, loss), problem)(theta, y)
+    np.testing.assert_array_equal(np.isposinf(value), np.array(infinite, bool))
+    slope = np.asarray(flat(slope))
+    assert np.isfinite(slope).all() and not slope[np.isposinf(value)].any()

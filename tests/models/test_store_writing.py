@@ -163,7 +163,7 @@ def test_bad_records_are_told_and_passed_over(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("records", "match"),
     [
-        ([], "none is left"),
+        ([], "records: none came"),
         (placed([["a"], ["b"]], ["x", "x"]), "the label \\['x'\\] alone"),
         (placed([[], []], ["x", "y"]), "no feature stands in any"),
         (placed([([2], [1.0]), ([-1], [1.0])], ["x", "y"]), "columns that are none"),
@@ -174,6 +174,18 @@ def test_bad_records_are_told_and_passed_over(tmp_path) -> None:
 def test_what_does_not_fit_is_refused(tmp_path, records, match) -> None:
     refused(match, write_rows, tmp_path / "r", records, columns=4)
     assert not list(tmp_path.iterdir())
+
+
+def test_no_record_that_is_left_says_what_happened(tmp_path) -> None:
+    """None came, or all were bad: how many, and the first of them."""
+    target, silent = tmp_path / "none", {"report": lambda *pair: None}
+    bad = placed(["one", "two"], ["x", "y"])
+    all_bad = "2 came and all were bad; the first, of place 'place 0'"
+    refused(f"{all_bad}: .*is the text", write_rows, target, bad, **silent)
+    marked = placed([Tree("A+B", (), "a")] * 2)
+    refused(f"{all_bad}: label: got 'A\\+B'", write_trees, target, marked, **silent)
+    for write in (write_rows, write_sequences, write_trees):
+        refused("records: none came", write, target, [], **silent)
 
 
 def test_sequences_and_labels_have_one_length(tmp_path) -> None:

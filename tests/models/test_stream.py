@@ -51,6 +51,11 @@ def records_of(name: str, n: int = N) -> list:
     return list(itertools.islice(itertools.cycle([*given, *LONG.get(name, [])]), n))
 
 
+def output(one):
+    """What `model.predict` has in the place of what a stream gives."""
+    return None if isinstance(one, BadRecord) else one
+
+
 @pytest.mark.parametrize(
     ("name", "batch"),
     [*((name, 3) for name in CASES), *itertools.product(["chain", "dense"], [1, 64])],
@@ -58,10 +63,10 @@ def records_of(name: str, n: int = N) -> list:
 def test_it_is_predict_of_all_at_once(name: str, batch: int) -> None:
     model, records = model_of(name), records_of(name)
     stream = js.predict_stream(model, iter(records), batch=batch)
-    found = list(stream)
-    assert found == model.predict(records)
+    found, wanted = list(map(output, stream)), model.predict(records)
+    assert found == wanted
     assert len({json.dumps(one, default=str) for one in found}) > 1
-    assert (stream.count, stream.bad, stream.waiting) == (N, 0, 0)
+    assert (stream.count, stream.bad, stream.waiting) == (N, wanted.count(None), 0)
     assert list(js.predict_stream(model, [], batch=batch)) == []
 
 
@@ -76,7 +81,8 @@ def test_no_junk_stops_a_stream_or_changes_its_neighbours(name: str) -> None:
         warnings.simplefilter("ignore", UnseenFeatures)
         found = list(stream)
     assert len(found) == len(mixed) + 2
-    assert found[4 : len(mixed) : 2] == [wanted[i % 3] for i in range(len(JUNK))]
+    sound = list(map(output, found[4 : len(mixed) : 2]))
+    assert sound == [wanted[i % 3] for i in range(len(JUNK))]
     bad = [(place, one) for place, one in enumerate(found) if isinstance(one, BadRecord)]
     assert stream.bad == len(bad) > len(JUNK) // 2
     assert all(one.number == place and 5 < len(one.reason) <= 400 for place, one in bad)

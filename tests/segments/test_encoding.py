@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pytest
 
 import jaxstruct as js
 from tests.lib.refusals import refused
@@ -37,8 +40,15 @@ def test_segments_of_all_tokens_have_no_outside():
 
 
 def test_an_inside_that_carries_nothing_on_begins_a_segment():
-    data = prepare([[["a"], ["b"], ["c"]]], [["O", "I-X", "I-Y"]])
+    """And a warning says so; none where labels are of IOB2, IOBES or BILOU."""
+    words = r"segments\[0\] has the label 'I-X' at token 1, .* begins one \(2 such labels"
+    with pytest.warns(UserWarning, match=words):
+        data = prepare([[["a"], ["b"], ["c"]]], [["O", "I-X", "I-Y"]])
     assert data.encoding.decode(data.outputs) == [["O", "B-X", "B-Y"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = prepare([[["a"]] * 4], [["B-X", "E-X", "S-X", "U-Y"]])
+    assert data.encoding.decode(data.outputs) == [["B-X", "I-X", "B-X", "B-Y"]]
 
 
 def test_phrases_are_the_texts_of_segments():
@@ -59,6 +69,7 @@ def test_refusals_name_the_place():
     refused("segments must be of n = 12 sequences, got 11", prepare, X, SPANS[1:])
     refused(r"segments\[0\] has 5 labels, but its sequence has 6", prepare, X[:1], [IOB2[0][1:]])
     refused(r"segments\[0\] is of .*IOB2", prepare, X[:1], [["B-X", "x", "O", "O", "O", "O"]])
+    refused("got 'PER', .*: write B-type for the first", prepare, [[["a"]]], [["PER"]])
     refused(r"overlap: \(0, 2, 'X'\) and \(1, 3, 'Y'\)", prepare, X[:1], [[(0, 2, "X"),
             (1, 3, "Y")]])  # fmt: skip
     refused(r"segment \(5, 7, 'X'\) of a sequence of 6 tokens", prepare, X[:1], [[(5, 7, "X")]])

@@ -20,7 +20,6 @@ import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.draws import drawn, noise
-from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles.eisner import traced
 from jaxstruct.dependencies.oracles.spans import of_arcs, whole_sentences
@@ -58,7 +57,7 @@ def _drawn_back(arcs: Array, length: Array, key: Array) -> Array:
 def _projective_kernel(arcs: Array, length: Array, noise: Array) -> Array:
     """[T, B] heads; arcs [T + 1, T, B or 1], length [B or 1], noise [2 T, T, B]."""
     T, alone, B = arcs.shape[1], arcs.shape[-1], noise.shape[-1]
-    charts = one_kernel(inside)(*of_arcs(arcs))
+    charts = inside(*of_arcs(arcs))
     whole = whole_sentences(charts, arcs[0], length)
     root = drawn(whole, noise[-1])
     columns, places = jnp.arange(B)[None] % alone, jnp.arange(T)[:, None]

@@ -13,6 +13,7 @@ from jax.tree_util import Partial
 from jaxstruct.core.buckets import Buckets, check_buckets
 from jaxstruct.core.checks import (
     FINEST,
+    NoOutput,
     checked_example_weights,
     kind_and_text_of,
     text_of,
@@ -336,6 +337,8 @@ def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> No
     """The problem's own check of one bucket; its error names the example as the caller counts."""
     try:
         problem.check(x, y)
+    except NoOutput as error:
+        raise NoOutput(index[error.which], error.reasons) from None
     except ValueError:
         if np.array_equal(index, np.arange(len(index))):
             raise
@@ -349,7 +352,10 @@ def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> No
 
 
 def checked_inputs(problem: Problem, inputs: PyTree) -> Buckets:
-    """The inputs to predict of, in buckets, or a ValueError that names what does not fit."""
+    """The inputs to predict of, in buckets, or a ValueError that names what does not fit.
+
+    Its `NoOutput` names all of the inputs without an output.
+    """
     check_is_problem(problem)
     if not isinstance(inputs, Buckets):
         if rows_in("inputs", inputs) == 0:
@@ -357,7 +363,16 @@ def checked_inputs(problem: Problem, inputs: PyTree) -> Buckets:
         check_inputs(inputs)
         inputs = bucketed_inputs(problem.padding, inputs)
     check_buckets(inputs, None)
+    none: list[NoOutput] = []
     for x, index in zip(inputs.parts, inputs.index, strict=True):
         check_inputs(x)
-        _check_part(problem, x, None, index)
+        try:
+            _check_part(problem, x, None, index)
+        except NoOutput as error:
+            none.append(error)
+    if none:
+        raise NoOutput(
+            np.concatenate([each.which for each in none]),
+            [reason for each in none for reason in each.reasons],
+        )
     return inputs

@@ -88,6 +88,14 @@ def test_columns_are_sentences_and_what_stands_between() -> None:
     assert written("conll", items[0], None, "chain") == "Rex NN _\nbarks VB _"
 
 
+def test_comments_above_a_sentence_are_kept_as_they_stand() -> None:
+    items = read("conll", "# id 1\tdomain=en\n# b\na\n# c\n\n#d", "chain")
+    assert [one.record for one in items] == [
+        NOTHING, NOTHING, [["a"], ["#", "c"]], NOTHING, [["#d"]],
+    ]  # fmt: skip
+    assert items[0].text == "# id 1\tdomain=en" and written("conll", items[2], "AB") == "a A\n# c B"
+
+
 def test_columns_may_have_names_and_a_label() -> None:
     items = read("conll", "Rex x NN B\n\nRex x NN", "chain", columns=("word", "_", "tag"),
                  labelled=True)  # fmt: skip

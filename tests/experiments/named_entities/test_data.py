@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from experiments.tasks.news import (
-    Scores,
     as_numbers,
     chosen,
     encode_labels,
@@ -97,4 +96,7 @@ def test_scores_are_in_per_cent_and_without_entities_where_labels_are_not_iob2()
         "token_error": 25.0, "precision": 50.0, "recall": 100.0, "f1": pytest.approx(200 / 3),
     }  # fmt: skip
     plain = score([["N", "V"]], [["N", "N"]])
-    assert plain == Scores(50.0, None) and as_numbers(plain)["f1"] is None
+    assert plain[:2] == (50.0, None) and as_numbers(plain)["f1"] is None
+    assert plain.reason.startswith("labels[0]: got 'N', expected O, B-type or I-type: write B-")
+    iobes = score([["B-A", "E-A", "S-A"]], [["B-A", "E-A", "O"]])
+    assert iobes.entities == (1.0, 0.5, 2 / 3) and not iobes.reason
