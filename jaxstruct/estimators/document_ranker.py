@@ -19,8 +19,9 @@ from jaxstruct.rankings.encoding import prepare, read_filled, rows_of_groups
 from jaxstruct.rankings.losses import Measure
 from jaxstruct.rankings.tied import mean_ranking_loss
 
-MOST_SPREAD = 100
-"""TODO"""
+MOST_SPREAD = 30
+"""Times the median. 1,000 documents of 30 features, a sixth of them times s, C = 100: 21 rounds at
+s = 1; after 300 rounds a relative gap of .001 at s = 10, .08 at 30, .7 at 100, .998 at 1,000."""
 
 
 class DocumentRanker(ListEstimator):

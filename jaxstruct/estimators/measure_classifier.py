@@ -97,10 +97,10 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
         check_classification_targets(y)
         if len(y) != rows.count:
             raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
-        times = _times(sample_weight, len(y))
-        if (times != 1).any():
-            which = np.repeat(np.arange(len(y)), times)
-            rows, y = class_rows.taken(rows, which), y[which]
+        codes, times = np.unique(y, return_inverse=True)[1], _times(sample_weight, len(y))
+        which, times = class_rows.distinct_examples(rows, codes, times)
+        which = np.repeat(which, times.astype(int))  # in an order that is not that of the file
+        rows, y = class_rows.taken(rows, which), y[which]
         self.classes_, positive = np.unique(y, return_inverse=True)
         if len(self.classes_) != 2:
             raise ValueError(

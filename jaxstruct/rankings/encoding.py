@@ -197,7 +197,7 @@ def _grades(i: int, own: Any) -> np.ndarray:
 
 
 def prepare(
-    queries: Any, relevances: Sequence[Iterable[int]], *, min_count: int = 1, **options: Any
+    queries: Any, relevances: Sequence[Iterable[float]], *, min_count: int = 1, **options: Any
 ) -> Prepared:
     """A training set of rankings: `js.fit(*prepare(queries, relevances), C=10.0)`.
 

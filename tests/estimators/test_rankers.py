@@ -156,6 +156,8 @@ def test_whole_weights_count_rows():
     model = MeasureClassifier(tol=1e-2).fit(X, y, times)
     again = MeasureClassifier(tol=1e-2).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     assert (model.coef_ == again.coef_).all()
+    back = MeasureClassifier(tol=1e-2).fit(X[::-1], y[::-1], times[::-1])
+    assert (model.coef_ == back.coef_).all()
     assert model.score(X, y, times) == again.score(np.repeat(X, times, axis=0), np.repeat(y, times))
     refused(r"sample_weight\[0\] is 2.5: expected whole", model.fit, X, y, times + 0.5)
 
