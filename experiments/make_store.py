@@ -10,7 +10,8 @@ Files are UTF-8 text, plain or .gz, all of one format; --format=auto goes by the
              sentence. Columns are names of features, or with --columns=word,tag features "word=..",
              "tag=..", those called _ left out: as `label_files` reads them. Lines "# .." above a
              sentence are comments (.conll, .iob, .bio)
-  svmlight   a row a line, label index:value .. (.svm, .svmlight, .libsvm)
+  svmlight   a row a line, label index:value .. (.svm, .svmlight, .libsvm); a line with a qid is
+             bad, since a store has no queries
   brackets   bracketed trees, over one line or several; tags are read, or with --read_words words
              (.mrg, .ptb)
 
@@ -127,7 +128,10 @@ def _row(text: str, base: int) -> tuple[tuple[np.ndarray, np.ndarray], Any]:
     if ":" in label:
         raise ValueError(f"begins with {label!r}, expected a label")
     if cells and cells[0].startswith("qid:"):
-        cells = cells[1:]
+        raise ValueError(
+            "has a qid, but a store of rows has no queries: read the file by load_svmlight of "
+            "jaxstruct.data.svmlight, and train DocumentRanker with groups=queries"
+        )
     flat = " ".join(cells).replace(":", " ").split()
     if len(flat) != 2 * len(cells):
         wrong = next(cell for cell in cells if len(cell.replace(":", " ").split()) != 2)

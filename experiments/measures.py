@@ -34,6 +34,7 @@ from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
 from experiments.lib.report import Columns, Table, rows_table
 from jaxstruct.data.multilabel import NAMES, LabelSets, load_label_sets
 from jaxstruct.evaluation import mean_and_deviation
+from jaxstruct.rankings.tied import chosen
 
 MEASURES = ("f1", "precision")
 METHODS = ("plain", "threshold", "weights", "measure")
@@ -125,18 +126,14 @@ def _splits(options: Options, name: str) -> Iterator[LabelSets]:
         yield LabelSets(x[train], y[train], x[test], y[test])
 
 
-def _best_few(scores: np.ndarray, k: int) -> np.ndarray:
-    """[n] whether a score is one of the k largest."""
-    return np.argsort(np.argsort(-scores, kind="stable")) < k
-
-
 def _value(measure: str, y: np.ndarray, scores: np.ndarray, threshold: float, k: int) -> float:
-    """F1 of the scores above the threshold, or the precision of the k largest, in %."""
+    """F1 of the scores above the threshold, or the precision of the k largest, in %, of ties
+    the mean over their orders."""
     from sklearn.metrics import f1_score
 
     if measure == "f1":
         return 100 * float(f1_score(y, scores > threshold))
-    return 100 * float(y[_best_few(scores, k)].mean())
+    return 100 * float(chosen(scores, k) @ y / k)
 
 
 def _machine(options: Options, measure: str, method: str, choice: Choice, k: int) -> Any:

@@ -32,6 +32,8 @@ from experiments.tasks.graded_queries import rank_svm, taken
 from jaxstruct import fit, rankings
 from jaxstruct.data.lambdarank import Queries, load_lambdarank
 from jaxstruct.evaluation import mean_and_deviation
+from jaxstruct.rankings.losses import Measure
+from jaxstruct.rankings.tied import mean_ranking_loss
 
 METHODS = ("ndcg", "average_precision", "roc_area", "pairs", "lightgbm")
 SPOKEN = {
@@ -110,25 +112,16 @@ def splits(options: Options) -> Iterator[tuple[Queries, Queries]]:
 
 
 def ndcg(queries: Queries, scores: Sequence[np.ndarray], at: int) -> float:
-    """Mean NDCG at so many places, in %."""
-    from sklearn.metrics import ndcg_score
-
-    each = [
-        ndcg_score([2.0**own - 1], [found], k=at) if len(own) > 1 and own.max() else 1.0
-        for own, found in zip(queries.relevances, scores, strict=True)
-    ]
-    return 100 * float(np.mean(each))
+    """Mean NDCG at so many places, in %, of ties the mean over orders."""
+    measure, pairs = Measure("ndcg", at, "float64"), zip(queries.relevances, scores, strict=True)
+    return 100 * float(np.mean([1 - mean_ranking_loss(measure, *pair) for pair in pairs]))
 
 
 def mean_average_precision(queries: Queries, scores: Sequence[np.ndarray]) -> float:
-    """MAP in %, documents of relevance 1 and more being relevant."""
-    from sklearn.metrics import average_precision_score
-
-    each = [
-        average_precision_score(own > 0, found) if own.max() else 1.0
-        for own, found in zip(queries.relevances, scores, strict=True)
-    ]
-    return 100 * float(np.mean(each))
+    """MAP in %, documents of relevance 1 and more being relevant, of ties the mean over orders."""
+    measure = Measure("average_precision", None, "float64")
+    pairs = zip(queries.relevances, scores, strict=True)
+    return 100 * float(np.mean([1 - mean_ranking_loss(measure, *pair) for pair in pairs]))
 
 
 def _train(options: Options, method: str, queries: Queries, value: float) -> tuple[Scorer, Any]:

@@ -1,13 +1,15 @@
-"""SVM-light files: one example a line, `label index:value index:value ... # comment`."""
+"""SVM-light files, LETOR's among them: `label [qid:number] index:value index:value ... # comment`,
+one example a line."""
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import sys
 import zlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -18,14 +20,24 @@ from jaxstruct.data.rows import CsrRows, from_scipy
 MOST_FEATURES = 1 << 27
 """The highest dimension that is taken from a file alone: weights of half a GiB in float32."""
 
+_MOST_WHOLE = 2.0**53
+"""Below it float64 holds every integer."""
 _HIGHEST = float(np.finfo(np.float32).max)
 
 
 class SvmlightData(NamedTuple):
-    """`rows`: n feature vectors; `labels`: [n] float64, as written in the file."""
+    """n examples.
+
+    Fields:
+      rows: n feature vectors.
+      labels: [n] int64 where all of them are integers, as grades are; else float64.
+      queries: [n] int64, the qid of each line, `groups=` of `DocumentRanker`; None of a file
+        without qid.
+    """
 
     rows: CsrRows
     labels: np.ndarray
+    queries: np.ndarray | None = None
 
 
 def load_svmlight(
@@ -33,7 +45,8 @@ def load_svmlight(
 ) -> SvmlightData:
     """Reads an SVM-light file.
 
-    A line that names an index twice is an error: repeated indices are not summed.
+    A line that names an index twice is an error: repeated indices are not summed. So is a line
+    without qid where others have one. A byte order mark at the start is passed over.
 
     Args:
       path: the file, plain or .gz or .bz2.
@@ -52,14 +65,18 @@ def load_svmlight(
     reader = sklearn_datasets("load_svmlight").load_svmlight_file
     most = MOST_FEATURES if number_of_features is None else number_of_features
     try:
-        matrix, labels = reader(
-            str(path), n_features=number_of_features, dtype=np.float64, zero_based=zero_based
-        )
+        with _opened(Path(path)) as lines:
+            matrix, labels, queries = reader(
+                lines, n_features=number_of_features, dtype=np.float64, zero_based=zero_based,
+                query_id=True,
+            )  # fmt: skip
         if matrix.shape[1] > most:
             raise ValueError(f"the highest index gives {matrix.shape[1]} features")
         rows = from_scipy(matrix)
         if not np.isfinite(labels).all():
             raise ValueError("a label is not finite")
+        if len(queries) not in (0, len(labels)):
+            raise ValueError("some lines have a qid, others none")
     except FileNotFoundError:
         raise
     except (ValueError, OverflowError, OSError, EOFError, zlib.error) as error:
@@ -67,20 +84,39 @@ def load_svmlight(
         raise MalformedFile(fault or f"{path}: not a sound SVM-light file ({error})") from error
     if len(labels) == 0:
         raise MalformedFile(f"{path}: holds no example, expected lines 'label index:value ...'")
-    return SvmlightData(rows, labels)
+    if (abs(labels) < _MOST_WHOLE).all() and (labels == np.floor(labels)).all():
+        labels = labels.astype(np.int64)
+    return SvmlightData(rows, labels, queries if len(queries) else None)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The file unpacked, behind a byte order mark."""
+    opener = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
+    lines = opener(path, "rb")
+    if lines.read(3) != codecs.BOM_UTF8:
+        lines.seek(0)
+    return lines
 
 
 def _fault_of_file(path: Path, most: int, base: int) -> str:
     """Says which line breaks the format; empty where none does, or the file cannot be unpacked."""
-    opener = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
+    first: tuple[int, bool] | None = None
     try:
-        with opener(path, "rb") as lines:
+        with _opened(path) as lines:
             for number, line in enumerate(lines, 1):
-                if fault := _fault_of_line(line.split(b"#", 1)[0].split(), most, base):
+                cells = line.split(b"#", 1)[0].split()
+                if not cells:
+                    continue
+                has = len(cells) > 1 and cells[1].startswith(b"qid:")
+                first = first or (number, has)
+                if fault := _fault_of_line(cells, most, base):
                     return (
-                        f"{path}:{number}: {fault}; expected 'label index:value ...' with indices "
-                        f"that rise from {base}"
+                        f"{path}:{number}: {fault}; expected 'label index:value ...' or 'label "
+                        f"qid:integer index:value ...' with indices that rise from {base}"
                     )
+                if has != first[1]:
+                    own, other = ("a", "none") if has else ("no", "one")
+                    return f"{path}:{number}: has {own} qid, but line {first[0]} has {other}"
     except (OSError, EOFError, zlib.error):
         pass
     return ""
@@ -88,12 +124,16 @@ def _fault_of_file(path: Path, most: int, base: int) -> str:
 
 def _fault_of_line(cells: list[bytes], most: int, base: int) -> str:
     """What is wrong with one line; empty where nothing is."""
-    label, *cells = cells or [b"0"]
+    label, *cells = cells
     if not _is_number(label, sys.float_info.max):
         return f"the label {_text(label)!r} is not a finite number"
     previous = base - 1
-    queries = 1 if cells and cells[0].startswith(b"qid") else 0
-    for cell in cells[queries:]:
+    if cells and cells[0].startswith(b"qid:"):
+        try:
+            np.int64(int(cells.pop(0)[4:]))
+        except (ValueError, OverflowError):
+            return "the qid is no integer"
+    for cell in cells:
         name, colon, value = cell.partition(b":")
         try:
             index = int(name)

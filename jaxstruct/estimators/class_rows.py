@@ -107,6 +107,17 @@ def scores_of(rows: DenseRows | SparseRows, weights: np.ndarray) -> np.ndarray:
     return csr_array(entries, (rows.count, rows.number_of_features)) @ weights
 
 
+def score_of_each(rows: DenseRows | SparseRows, weights: np.ndarray) -> np.ndarray:
+    """[n] rows times weights [d], in float64, each row by itself: equal rows have equal scores.
+
+    BLAS adds up a row in an order that depends on its place, which breaks ties by rounding.
+    """
+    if isinstance(rows, SparseRows):
+        return scores_of(rows, weights[:, None])[:, 0]
+    values = np.ascontiguousarray(rows.values, np.float64)
+    return np.einsum("ij,j->i", values, weights.astype(np.float64))
+
+
 def columns_of_class(features: FeatureEncoding) -> int:
     """The columns that a problem is made with: more than there are, for others to share programs.
 

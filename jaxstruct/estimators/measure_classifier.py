@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -16,13 +16,25 @@ from jaxstruct.core.labels import LabelCodec, check_known
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
-from jaxstruct.estimators.base import StructuralEstimator, Training
+from jaxstruct.estimators.base import StructuralEstimator, Training, example_weights
 from jaxstruct.rankings import SampleEncoding, sample_inputs
+from jaxstruct.rankings.encoding import warn_of_texts
+from jaxstruct.rankings.losses import Measure, table_loss
+from jaxstruct.rankings.tied import chosen
 
 
-def _check_no_weights(sample_weight: Any) -> None:
-    if sample_weight is not None:
-        raise ValueError("sample_weight must be None: measures of a whole sample have no weights")
+def _times(sample_weight: Any, n: int) -> np.ndarray:
+    """[n] how many times each row counts; ValueError where weights say no such numbers."""
+    weights = example_weights(sample_weight, n)
+    if (weights == weights[0]).all():
+        return np.ones(n, int)
+    wrong = np.flatnonzero(weights != np.floor(weights))
+    if wrong.size:
+        raise ValueError(
+            f"sample_weight[{wrong[0]}] is {weights[wrong[0]]:g}: expected whole numbers, a row "
+            "counting so many times, since measures of a whole sample count examples"
+        )
+    return weights.astype(int)
 
 
 class MeasureClassifier(ClassifierMixin, StructuralEstimator):
@@ -32,8 +44,9 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
 
     with F = 1/n sum_i y_i <w, x_i>: the training set is ONE example, of n labels (Joachims 2005).
     Of "error_rate" it is the binary SVM, C that of the mean hinge. X is as in
-    `StructuralClassifier`; y holds n labels of two kinds, the second (sorted) is positive. Samples
-    have no weights, since no measure here knows any. There is no `partial_fit`.
+    `StructuralClassifier`; y holds n labels of two kinds, the second (sorted) is positive; of two
+    texts a warning says which. A sample_weight is a whole number, how many times the row counts, or
+    all are alike. There is no `partial_fit`.
 
     Parameters:
       C: > 0, of the slack. objective: a formulation of `jaxstruct.fit`; no "log_loss".
@@ -77,24 +90,24 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train on the n examples of one sample, which have no weights; see the base class."""
-        return super().fit(X, y)
-
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        _check_no_weights(sample_weight)  # which PathSearchCV may have been given
         class_rows.check_labels_given(self, y)
         features, rows, y = class_rows.read_training(self, X, y, self.constant)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         if len(y) != rows.count:
             raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
+        codes, times = np.unique(y, return_inverse=True)[1], _times(sample_weight, len(y))
+        which, times = class_rows.distinct_examples(rows, codes, times)
+        which = np.repeat(which, times.astype(int))  # in an order that is not that of the file
+        rows, y = class_rows.taken(rows, which), y[which]
         self.classes_, positive = np.unique(y, return_inverse=True)
         if len(self.classes_) != 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is "
                 f"{type_of_target(y)}: y must hold two classes, got {len(self.classes_)} class"
             )
+        warn_of_texts(self.classes_.tolist(), "fit(X, y == positive)")
         self.encoding_ = SampleEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
         at = self.at
         if at is None and self.loss in ("precision_at", "recall_at"):
@@ -114,7 +127,7 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
         """[n] <w, x>."""
         check_is_fitted(self)
         rows = class_rows.read_new(self, X, self.encoding_.features)
-        return class_rows.scores_of(rows, self.weights_["weights"][:, None])[:, 0]
+        return class_rows.score_of_each(rows, self.weights_["weights"])
 
     def predict(self, X: Any) -> np.ndarray:
         """[n] the class of the sign of <w, x>; of "precision_at" and "recall_at" the `at` rows of
@@ -128,13 +141,20 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """1 - Delta of the whole sample: its F1, say.
 
+        Of "precision_at" and "recall_at" rows of equal scores count by the mean over their orders,
+        so that the order of the rows plays no part.
+
         Raises:
-          ValueError: y holds other labels than training's, or samples have weights.
+          ValueError: y holds other labels than training's, or a weight is no whole number.
         """
-        _check_no_weights(sample_weight)
-        found = self.predict(X)
+        scores, options = self.decision_function(X), self.options_
         check_known("y", np.ravel(np.asarray(y, object)).tolist(), self.classes_.tolist())
-        if np.shape(y) != found.shape:
-            raise ValueError(f"X has {len(found)} rows, but y has {len(y)} labels")
-        labels = ((np.asarray(one) == self.classes_[1]).astype(np.int32) for one in (y, found))
-        return float(1 - self.problem_.model.loss(*labels))
+        if np.shape(y) != scores.shape:
+            raise ValueError(f"X has {len(scores)} rows, but y has {len(y)} labels")
+        times = _times(sample_weight, len(scores))
+        true = np.repeat(np.asarray(y) == self.classes_[1], times)
+        scores, at = np.repeat(scores, times), options["at"]
+        positive = (scores > 0).astype(float) if at is None else chosen(scores, at)
+        tp, fp = (np.sort(positive[own]).sum() for own in (true, ~true))
+        measure = Measure(options["loss"], at, "float32")
+        return float(1 - table_loss(measure, tp, fp, true.sum(), len(true)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import check_record
+from jaxstruct.core.caller import callers_level
+from jaxstruct.core.checks import as_array, as_list, check_record, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
@@ -15,7 +17,7 @@ from jaxstruct.core.feature_encoding import (
     fit_features,
     inputs_of,
 )
-from jaxstruct.core.feature_rows import read_sequences
+from jaxstruct.core.feature_rows import Rows, read_sequences
 from jaxstruct.core.labels import (
     LabelCodec,
     decode,
@@ -31,8 +33,40 @@ from jaxstruct.rankings.inputs import SampleInput
 from jaxstruct.rankings.structure import document_ranking, sample_inputs, sample_labels
 
 
-def _inputs(features: FeatureEncoding, name: str, rows: Any) -> SampleInput:
+def read_filled(name: str, rows: Any, what: str) -> tuple[Rows, np.ndarray]:
+    """`read_sequences` of queries or samples; ValueError where one has no row. what: the rows."""
     found, offsets = read_sequences(name, rows)
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    if empty.size:
+        raise ValueError(f"{name}[{empty[0]}] has no {what}: expected 1 or more; leave it out")
+    return found, offsets
+
+
+def rows_of_groups(groups: Any, count: int) -> list[np.ndarray]:
+    """Of each query the places of its rows, queries in the order in which they first come.
+
+    Args:
+      groups: [count] the query of each row: integers or texts. Rows of one query need not stand
+        together. count: rows.
+
+    Raises:
+      ValueError: there is not one for each row.
+    """
+    found = as_array("groups", groups, f"[{count}], the query of each row")
+    if found.ndim != 1 or len(found) != count or found.dtype.kind not in "iuUSO":
+        raise ValueError(
+            f"groups must be [{count}], the query of each row (integers or texts), got "
+            f"{found.dtype} of shape {found.shape}: of sizes make them by "
+            "np.repeat(np.arange(len(sizes)), sizes)"
+        )
+    _, first, group = np.unique(found, return_index=True, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    own = np.split(order, np.cumsum(np.bincount(group))[:-1])
+    return [own[g] for g in np.argsort(first)]
+
+
+def _inputs(features: FeatureEncoding, name: str, rows: Any, what: str) -> SampleInput:
+    found, offsets = read_filled(name, rows, what)
     return sample_inputs(inputs_of(dense_or_sparse(features, name, found), offsets))
 
 
@@ -60,7 +94,7 @@ class RankingEncoding(NamedTuple):
         Raises:
           ValueError: they are none, or have other columns than those of training.
         """
-        return _inputs(self.features, "queries", queries)
+        return _inputs(self.features, "queries", queries, "document")
 
     def outputs(self, relevances: Sequence[Iterable[int]]) -> Ragged:
         """The relevances of the documents of n queries, ragged."""
@@ -106,7 +140,7 @@ class SampleEncoding(NamedTuple):
         Raises:
           ValueError: they are none, or have other columns than those of training.
         """
-        return _inputs(self.features, "samples", samples)
+        return _inputs(self.features, "samples", samples, "row")
 
     def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged:
         """The labels of n samples, ragged; ValueError names one that is none of the two."""
@@ -146,15 +180,31 @@ def _check_counts(name: str, bounds: np.ndarray, of: str, offsets: np.ndarray) -
         )
 
 
+def _grades(i: int, own: Any) -> np.ndarray:
+    """The relevances of one query as integers, or ValueError."""
+    found = as_list(
+        f"relevances[{i}]", own,
+        "a list, the relevance of each document (of a flat list of all rows give DocumentRanker "
+        "groups=, the query of each row)",
+    )  # fmt: skip
+    grades = np.asarray(found)
+    if grades.size and (
+        grades.ndim != 1 or grades.dtype.kind not in "iubf" or (grades < 0).any()
+        or (grades != np.floor(grades)).any() or np.isinf(grades).any()
+    ):  # fmt: skip
+        raise ValueError(f"relevances[{i}] must be integers >= 0, got {text_of(found)}")
+    return grades.astype(np.int64)
+
+
 def prepare(
-    queries: Any, relevances: Sequence[Iterable[int]], *, min_count: int = 1, **options: Any
+    queries: Any, relevances: Sequence[Iterable[float]], *, min_count: int = 1, **options: Any
 ) -> Prepared:
     """A training set of rankings: `js.fit(*prepare(queries, relevances), C=10.0)`.
 
     Args:
       queries: n queries. Each holds the features of its documents: an array [k, d], a SciPy matrix
         or a pandas frame of k rows, or a list of mappings name -> number, bool or text.
-      relevances: n lists of integers >= 0, one for every document.
+      relevances: n lists of integers >= 0, one for every document; floats that are integers, too.
       min_count: documents that must have a named feature for it to count.
       options: those of `document_ranking`.
 
@@ -162,17 +212,36 @@ def prepare(
       ValueError: queries, relevances or an option do not fit.
     """
     queries = held(queries)
-    relevances = [np.asarray(list(own)) for own in held(relevances)]
-    rows, offsets = read_sequences("queries", queries)
+    relevances = [_grades(i, own) for i, own in enumerate(held(relevances))]
+    rows, offsets = read_filled("queries", queries, "document")
     bounds = np.cumsum([0, *map(len, relevances)])
     _check_counts("relevances", bounds, "queries", offsets)
-    for i, own in enumerate(relevances):
-        if own.size and (own.dtype.kind not in "iub" or own.min() < 0):
-            raise ValueError(f"relevances[{i}] must be integers >= 0, got {own.tolist()[:8]}")
+    at, longest = options.get("at"), int(np.diff(offsets).max(initial=0))
+    if isinstance(at, int) and at > longest:
+        warnings.warn(
+            f"at={at} is beyond the documents of every query, which are {longest} at most: all "
+            "places count, as of at=None",
+            stacklevel=callers_level(),
+        )
     encoding = RankingEncoding(fit_features(rows, min_count=min_count))
     outputs = encoding.outputs(relevances)
     inputs = encoding.inputs(queries)._replace(relevance=outputs)
     return Prepared(encoding, inputs, outputs, options)
+
+
+def warn_of_texts(classes: Sequence[Hashable], way: str) -> None:
+    """Warn where which of two labels is positive rests on the alphabet.
+
+    Args:
+      classes: both, the second is positive. way: what to write.
+    """
+    if all(isinstance(one, str) for one in classes):
+        negative, positive = classes
+        warnings.warn(
+            f"labels are the texts {negative!r} and {positive!r}: {positive!r}, the later one in "
+            f"the alphabet, is taken as positive; say which one is by {way}",
+            stacklevel=callers_level(),
+        )
 
 
 def prepare_samples(
@@ -189,7 +258,8 @@ def prepare_samples(
     Args:
       samples: n samples, rows of features each, as queries are in `prepare`.
       labels: n lists of labels, two kinds in all.
-      classes: the two, the second one being positive; None for those of `labels`, sorted.
+      classes: the two, the second one being positive; None for those of `labels`, sorted; of
+        two texts a warning says which one is positive.
       min_count: rows that must have a named feature for it to count.
       constant: value of a feature of every row, which learns a threshold; 0 for none.
       options: those of `sample_labels`.
@@ -198,13 +268,15 @@ def prepare_samples(
       ValueError: samples, labels or an option do not fit; there are not two labels.
     """
     samples, labels = held(samples), held(labels)
-    rows, offsets = read_sequences("samples", samples)
+    rows, offsets = read_filled("samples", samples, "row")
     flat, bounds = flat_labels(labels)
     _check_counts("labels", bounds, "samples", offsets)
     with placed_errors(offsets):
         codec = fit_codec(flat, classes)
     if len(codec.classes) != 2:
         raise ValueError(f"labels must be of two kinds, got {list(codec.classes)}")
+    if classes is None:
+        warn_of_texts(codec.classes, "classes=[negative, positive]")
     features = fit_features(rows, min_count=min_count, constant=constant)
     encoding = SampleEncoding(features, codec)
     return Prepared(encoding, encoding.inputs(samples), encoding.outputs(labels), options)

@@ -13,6 +13,8 @@ from jaxstruct.rankings.losses import Measure, table_loss
 
 MOST_RELEVANT = 30
 """The largest relevance: gains are 2^relevance."""
+MOST_CELLS = 128
+"""Numbers of true, and of false positives that a loss is tried for."""
 
 
 def _check_inputs(d: int, inputs: Any) -> np.ndarray:
@@ -77,11 +79,34 @@ def check_labels(d: int, measure: Measure, inputs: Any, outputs: Any = None) -> 
     if outputs is None:
         return
     found = _check_integers("outputs", outputs, real, 1, "labels 0 and 1")
-    for i, (positive, n) in enumerate(zip((found > 0).sum(1), real.sum(1), strict=True)):
-        tp, fp = (np.array([float(cell)]) for cell in (positive, 0))
-        loss = np.asarray(table_loss(measure, tp, fp, np.float64(positive), np.float64(n)))
-        if loss.shape != (1,) or loss[0] != 0:
+    for i, (P, n) in enumerate(zip((found > 0).sum(1), real.sum(1), strict=True)):
+        if measure.at is not None and measure.at >= n:
             raise ValueError(
-                f"loss must be 0 for the true labels and of the shape of its arguments, got {loss} "
-                f"where outputs[{i}] has {positive} positives of {n}"
+                f"at must be below the examples of a sample, got {measure.at} where inputs[{i}] "
+                f"has {n}: all of them would be labelled positive"
             )
+        _check_losses(measure, int(P), int(n), f"outputs[{i}] has {P} positives of {n}")
+
+
+def _check_losses(measure: Measure, P: int, n: int, where: str) -> None:
+    """Raise ValueError unless Delta is 0 for the truth, and >= 0 in every cell (of large samples in
+    many)."""
+    if not callable(measure.name):
+        return
+    tp, fp = (np.unique(np.linspace(0, most, MOST_CELLS).astype(int)) for most in (P, n - P))
+    tp, fp = (each.reshape(-1).astype(float) for each in np.meshgrid(tp, fp, indexing="ij"))
+    losses = np.asarray(table_loss(measure, tp, fp, np.full(len(tp), P), np.full(len(tp), n)))
+    truth = int(np.flatnonzero((tp == P) & (fp == 0))[0])
+    if losses.shape != tp.shape or losses[truth] != 0:
+        raise ValueError(
+            "loss must be 0 for the true labels and of the shape of its arguments, got "
+            f"{losses[truth] if losses.shape == tp.shape else losses.shape} where {where}"
+        )
+    wrong = np.flatnonzero(~(losses >= 0) | np.isinf(losses))
+    if wrong.size:
+        j = wrong[0]
+        raise ValueError(
+            f"loss must be finite and >= 0, got {losses[j]} for tp={tp[j]:g}, fp={fp[j]:g}, "
+            f"fn={P - tp[j]:g}, tn={n - P - fp[j]:g}: a measure that is to be large is 1 - it, and "
+            "quotients need jnp.maximum(.., 1) below"
+        )

@@ -17,6 +17,10 @@ Losses are of the whole ranking or sample, see `losses`.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -51,6 +55,12 @@ from jaxstruct.rankings.oracles.orders import (
 
 PRICE = 20_000
 """Padded positions that a further bucket must save: a position is one row of features."""
+
+
+_OF_TRACERS = (
+    jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)  # fmt: skip
 
 
 class SampleTheta(NamedTuple):
@@ -205,13 +215,54 @@ def _output_sizes(x: SampleInput) -> int:
 _PADDING = Padding(price=PRICE, output_sizes=_output_sizes)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Applied:
+    """A `functools.partial` by what it holds: equal ones share their programs."""
+
+    function: Callable
+    positional: tuple
+    named: tuple[tuple[str, Any], ...]
+
+    def __call__(self, *counts: Array) -> Array:
+        return self.function(*self.positional, *counts, **dict(self.named))
+
+
+def _checked_function(loss: Callable) -> Callable:
+    """A loss of counts, or ValueError where it takes others or cannot be compiled."""
+    try:
+        inspect.signature(loss).bind(0, 0, 0, 0)
+    except TypeError:
+        raise ValueError(
+            "loss must be a function (tp, fp, fn, tn) -> Delta of counts, got "
+            f"{text_of(loss)}, which does not take four: write 1 - the measure in these counts, "
+            "1 - tp / jnp.maximum(tp + fn, 1), say; F1 is loss='f1'"
+        ) from None
+    except ValueError:  # it has no signature
+        pass
+    if isinstance(loss, functools.partial):
+        applied = _Applied(loss.func, loss.args, tuple(sorted(loss.keywords.items())))
+        with contextlib.suppress(TypeError):  # of what has no hash
+            hash(applied)
+            loss = applied
+    try:
+        jax.eval_shape(loss, *[jax.ShapeDtypeStruct((), jnp.float32)] * 4)
+    except _OF_TRACERS:
+        raise ValueError(
+            f"loss must be made of jax.numpy, got {text_of(loss)}, which asks arrays for their "
+            "values, as NumPy, float() and `if` do: write jnp.where for `if`, jnp. for np."
+        ) from None
+    return loss
+
+
 def _measure(name: Any, names: tuple[str, ...], at: int | None, dtype: str) -> Measure:
     """A loss of these names, or a function.
 
     Raises:
       ValueError: there is none, or `at` does not go with it.
     """
-    if not (names is MEASURES and callable(name)):
+    if names is MEASURES and callable(name):
+        name = _checked_function(name)
+    else:
         check_choice("loss", name, names)
     if at is not None:
         at = checked_size("at", at)
@@ -284,7 +335,9 @@ def sample_labels(
     Args:
       number_of_features: d.
       loss: "f1", "error_rate", "precision_at" or "recall_at"; or a function (tp, fp, fn, tn) ->
-        Delta >= 0 of arrays of counts, 0 where fp and fn are, made of jax.numpy.
+        Delta >= 0 of arrays of counts, 0 where fp and fn are, made of jax.numpy. A function that is
+        another object compiles anew and its programs stay in memory (12 MB a fit): define it once,
+        and give parameters by functools.partial(f, beta=2.0), of which equal ones share programs.
       at: of the last two, how many examples are labelled positive.
       dtype: "float32" or "float64".
 

@@ -90,7 +90,9 @@ def _npz(compressed: bool = True, **arrays: np.ndarray) -> bytes:
 
 CONLL = b"El DA O\nAbogado NC B-PER\n\nMadrid NP B-LOC\n. Fp O\n" * 3
 TREES = b"(ROOT (S (NP (DT The) (NN cat)) (VP (VBD sat))) (. .))\n( (X (Y y)))\n"
-SVMLIGHT = b"# made\n+1 qid:3 1:0.5 4:-2 # first\n-1\n3 2:1e-1 7:4\n-1 3:1 4:1 5:2.5\n"
+SVMLIGHT = (
+    b"# made\n+1 qid:3 1:0.5 4:-2 # first\n-1 qid:3\n3 qid:4 2:1e-1 7:4\n-1 qid:4 3:1 4:1 5:2.5\n"
+)
 FASTA = b">one first\nACDE\nFG\n>two\nKLMN\n"
 BLOSUM = b"# toy\n   A  R  N\nA  4 -1 -2\nR -1  5  0\nN -2  0  6.5\n"
 ARFF = (

@@ -78,6 +78,33 @@ def test_malformed(text, tmp_path) -> None:
     refused("toy.dat", lambda: load_svmlight(_write(tmp_path, text)), error=MalformedFile)
 
 
+def test_queries_and_grades(tmp_path) -> None:
+    """Of LETOR files, behind a byte order mark."""
+    path = _write(tmp_path, "\ufeff2 qid:7 1:0.5\n0 qid:7 # none\n\n1 qid:-3 2:1\n")
+    data = load_svmlight(path)
+    assert data.queries is not None and data.queries.tolist() == [7, 7, -3]
+    assert data.labels.dtype == np.int64 and data.labels.tolist() == [2, 0, 1]
+    assert data.rows.indices.tolist() == [0, 1]
+    assert load_svmlight(_write(tmp_path, "1.5 1:1\n")).labels.tolist() == [1.5]
+    assert load_svmlight(_write(tmp_path, TEXT)).queries is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 qid:1 1:2\n\n2 1:2\n", "toy.dat:3: has no qid, but line 1 has one"),
+        ("1 1:2\n2 qid:1 1:2\n", "toy.dat:2: has a qid, but line 1 has none"),
+        ("1 qid:1 1:2\n2 qid: 1:2\n", "toy.dat:2: the qid is no integer"),
+        ("1 qid:1 1:2\n2 qid:x 1:2\n", "toy.dat:2: the qid is no integer"),
+        ("1 qid:1.5 1:2\n", "toy.dat:1: the qid is no integer"),
+        (f"1 qid:{'9' * 30} 1:2\n", "toy.dat:1: the qid is no integer"),
+        ("1 1:2 qid:1\n", "toy.dat:1: 'qid:1' does not begin with an integer"),
+    ],
+)
+def test_a_missing_or_broken_query_is_refused(text, message, tmp_path) -> None:
+    refused(message, load_svmlight, _write(tmp_path, text), error=MalformedFile)
+
+
 def test_missing(tmp_path) -> None:
     """As any other file."""
     with pytest.raises(FileNotFoundError):

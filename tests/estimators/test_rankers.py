@@ -13,6 +13,8 @@ from jaxstruct.estimators import DocumentRanker, MeasureClassifier, PathSearchCV
 from tests.lib.refusals import refused
 from tests.rankings.cases import queries
 
+pytestmark = pytest.mark.filterwarnings("ignore:labels are the texts 'no' and 'yes'")
+
 
 def rare(seed, n=200):
     """Rows and labels "no" and "yes", a tenth of them "yes"."""
@@ -79,7 +81,7 @@ def test_a_search_of_c_scores_by_the_measure():
         each.append(f1_score(y[test], found, pos_label="yes"))
     assert search.mean_scores_[0] == pytest.approx(np.mean(each))
     assert search.score(X, y) == search.best_estimator_.score(X, y) > 0
-    refused("sample_weight must be None", search.score, X, y, np.ones(200))
+    assert search.score(X, y, np.ones(200)) == search.score(X, y)
 
 
 def test_precision_at_labels_so_many():
@@ -93,11 +95,105 @@ def test_precision_at_labels_so_many():
     assert (few.predict(X) == "yes").sum() == 5
 
 
+@pytest.fixture(scope="module")
+def graded():
+    """Queries with many equal documents, and a ranker of them."""
+    random = np.random.default_rng(8)
+    X = [random.integers(0, 2, (8, 37)) * 1.1 for _ in range(12)]
+    for own in X:
+        own[3:] = own[3]
+    y = [random.integers(0, 4, 8) for _ in X]
+    return X, y, DocumentRanker(10.0, loss="average_precision", tol=1e-2).fit(X, y)
+
+
+def test_the_order_of_a_file_changes_no_score(graded):
+    """Of documents that are equal, too, whose scores BLAS would round differently by place."""
+    X, y, ranker = graded
+    back = ranker.score([own[::-1] for own in X], [own[::-1] for own in y])
+    assert ranker.score(X, y) == pytest.approx(back, abs=1e-12)
+    nothing = [np.zeros((8, 37))] * 2
+    grades = np.array([3, 2, 1, 1, 0, 0, 0, 0])
+    assert ranker.score(nothing, [grades] * 2) == pytest.approx(
+        ranker.score(nothing, [grades[::-1]] * 2)
+    )
+    x, labels = np.repeat(rare(3, 20)[0], 10, axis=0), np.tile(np.arange(2), 100)
+    model = MeasureClassifier(loss="precision_at", at=5, tol=1e-2).fit(x, labels)
+    assert model.score(x, labels) == model.score(x[::-1], labels[::-1]) == 0.5
+
+
+def test_flat_rows_with_their_queries(graded):
+    """In any order; predictions come back in that of the rows."""
+    X, y, ranker = graded
+    ids = np.repeat([f"q{i}" for i in range(12)], 8)
+    mixed = np.random.default_rng(0).permutation(96)
+    flat, grades, ids = np.concatenate(X)[mixed], np.concatenate(y)[mixed] * 1.0, ids[mixed]
+    own = DocumentRanker(10.0, loss="average_precision", tol=1e-2).fit(flat, grades, groups=ids)
+    assert own.dual_ <= ranker.primal_ and ranker.dual_ <= own.primal_
+    assert ranker.score(flat, grades, groups=ids) == pytest.approx(ranker.score(X, y))
+    found = ranker.decision_function(flat, groups=ids)
+    assert (found == np.concatenate(ranker.decision_function(X))[mixed]).all()
+    places = ranker.predict(flat, groups=ids)
+    assert sorted(places[ids == "q3"]) == [*range(8)]
+    with refused(r"groups must be \[96\], the query of each row.*np.repeat"):
+        ranker.predict(flat, groups=[8] * 12)
+    with refused(r"relevances\[0\] must be a list.*give DocumentRanker groups="):
+        DocumentRanker().fit(flat, grades.astype(int))
+    with refused(r"X\[1\] has no document"):
+        ranker.decision_function([X[0], X[0][:0]])
+
+
+def test_features_of_different_scales_are_warned_of():
+    X, y = queries(9, 10)
+    with pytest.warns(UserWarning, match="different scales.*StandardScaler"):
+        DocumentRanker(1e-6, tol=10.0).fit([own * [1, 1, 1e5] for own in X], y)
+    with pytest.warns(UserWarning, match="at=9 is beyond the documents of every query"):
+        DocumentRanker(1.0, at=9, tol=0.1).fit(X, y)
+
+
+def test_whole_weights_count_rows():
+    X, y = rare(4, 60)
+    times = np.random.default_rng(0).integers(0, 3, 60)
+    model = MeasureClassifier(tol=1e-2).fit(X, y, times)
+    again = MeasureClassifier(tol=1e-2).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert (model.coef_ == again.coef_).all()
+    back = MeasureClassifier(tol=1e-2).fit(X[::-1], y[::-1], times[::-1])
+    assert (model.coef_ == back.coef_).all()
+    assert model.score(X, y, times) == again.score(np.repeat(X, times, axis=0), np.repeat(y, times))
+    refused(r"sample_weight\[0\] is 2.5: expected whole", model.fit, X, y, times + 0.5)
+
+
+@pytest.mark.filterwarnings("default:labels are the texts")
+def test_which_of_two_words_is_positive_is_said():
+    X, y = rare(0, 30)
+    with pytest.warns(UserWarning, match="'yes', the later one.*fit\\(X, y == positive"):
+        MeasureClassifier(tol=0.1).fit(X, y)
+    with pytest.warns(UserWarning, match="classes=.negative, positive."):
+        js.rankings.prepare_samples([X], [y])
+
+
 @pytest.mark.parametrize(
     ("words", "y", "options"),
     [
         ("Only binary classification is supported.*two classes, got 3", np.arange(200) % 3, {}),
         ("loss is 'ndcg'; choose one of", rare(0)[1], {"loss": "ndcg"}),
+        ("f1_score.*does not take four: write 1 - the", rare(0)[1], {"loss": f1_score}),
+        ("made of jax.numpy", rare(0)[1], {"loss": lambda tp, fp, fn, tn: np.maximum(fn, fp)}),
+        ("made of jax.numpy", rare(0)[1], {"loss": lambda tp, fp, fn, tn: fn if fp else fp}),
+        (
+            "loss must be finite and >= 0, got -",
+            rare(0)[1],
+            {"loss": lambda tp, fp, fn, tn: -fn - fp},
+        ),
+        (
+            "got nan for tp=0, fp=0, fn=",
+            rare(0)[1],
+            {"loss": lambda tp, fp, fn, tn: 1 - tp / (tp + fp)},
+        ),
+        (
+            "at must be below the examples of a sample, got 200",
+            rare(0)[1],
+            {"loss": "precision_at", "at": 200},
+        ),
         ('"log_loss" is none of MeasureClassifier', rare(0)[1], {"objective": "log_loss"}),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_sentence_without_end_is_none(monkeypatch) -> None:
 
 
 def test_lines_of_svmlight() -> None:
-    text = "1 1:.5 3:2 # note\n\n-1\n+2 qid:4 2:1e-3\nspam 1:1"
+    text = "1 1:.5 3:2 # note\n\n-1\n+2 2:1e-3\nspam 1:1"
     found, reported = read(command.rows, text)
     assert not reported and [label for *_, label in found] == [1, -1, 2, "spam"]
     assert [place for place, *_ in found] == [1, 3, 4, 5]
@@ -67,6 +67,7 @@ def test_lines_of_svmlight() -> None:
         ("1 1:nan", "not finite"),
         ("1 1:1e99", "not finite"),
         ("1:1 2:1", "expected a label"),
+        ("1 qid:4 2:1", "has a qid, but a store of rows has no queries"),
     ],
 )
 def test_rows_that_are_none(line, reason) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
@@ -134,6 +138,19 @@ def test_perturbed_losses_work_and_sums_are_refused():
         js.confidence.marginals(data.problem, data.problem.initial_weights, data.inputs)
 
 
+def f_loss(tp, fp, fn, tn, beta):
+    return 1 - (1 + beta**2) * tp / jnp.maximum((1 + beta**2) * tp + beta**2 * fn + fp, 1)
+
+
+def test_equal_partials_are_one_loss():
+    """And so share their programs."""
+    one, two, other = (
+        R.sample_labels(2, loss=functools.partial(f_loss, beta=beta)) for beta in (2.0, 2.0, 1.0)
+    )
+    assert jax.tree.structure(one.model) == jax.tree.structure(two.model)
+    assert jax.tree.structure(one.model) != jax.tree.structure(other.model)
+
+
 @pytest.mark.parametrize(
     ("words", "call"),
     [
@@ -143,6 +160,9 @@ def test_perturbed_losses_work_and_sums_are_refused():
         (r"at must say how many examples", lambda: R.sample_labels(2, loss="recall_at")),
         (r"relevances\[0\] has 1 entries, but queries\[0\] has 2 rows",
          lambda: R.prepare([np.ones((2, 1))], [[1]])),
+        (r"queries\[1\] has no document", lambda: R.prepare([np.ones((2, 1)), []], [[1, 0], []])),
+        (r"samples\[0\] has no row", lambda: R.prepare_samples([[]], [[]])),
+        (r"relevances\[0\] must be integers >= 0", lambda: R.prepare([np.ones((1, 1))], [[1.5]])),
         (r"relevances\[0\] must be integers >= 0", lambda: R.prepare([np.ones((2, 1))], [[1, -2]])),
         (r"labels must be of two kinds, got \['a'\]",
          lambda: R.prepare_samples([np.ones((2, 1))], [["a", "a"]])),
