@@ -197,7 +197,8 @@ class StructuralEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickles and copies: without support outputs, which may be far larger than weights."""
-        state = dict(super().__getstate__())
+        whole: Any = super().__getstate__()
+        state: dict[str, Any] = {**whole}
         solution = state.get("solution_")
         if isinstance(solution, Solution):
             state["solution_"] = solution._replace(state=None)

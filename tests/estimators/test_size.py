@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import jax
 import numpy as np
@@ -34,7 +35,8 @@ def measured():
 
 def test_planes_of_a_sample_are_left_out(measured):
     """A plane is [600] labels, and there are 64 slots of them: 150 kB, beside 16 bytes of w."""
-    planes = fit(*measured._checked(X, Y, None)[:3], "svm1_margin", 10.0).state.sets
+    data = measured._checked(X, Y, None)
+    planes = fit(data.problem, data.inputs, data.outputs, "svm1_margin", 10.0).state.sets
     whole = sum(leaf.nbytes for leaf in jax.tree.leaves(planes.outputs))
     assert whole >= 64 * 600 * 4 and held(measured) < whole / 4
     again = pickle.loads(pickle.dumps(measured))
@@ -46,10 +48,10 @@ def test_planes_of_a_sample_are_left_out(measured):
 
 
 def test_the_fitted_one_still_says_what_carries_it(tmp_path):
-    model = SequenceLabeller(C=10.0).fit(WORDS, TAGS)
+    model: Any = SequenceLabeller(C=10.0).fit(WORDS, TAGS)
     support = support_outputs(model.solution_)
     assert set(support.example) <= {0, 1} and (support.alpha > 0).all()
-    (table,) = explain(model, example=0).tables
+    table: Any = explain(model, example=0).tables[0]
     assert len(table.outputs) == np.sum(support.example == 0) > 0
     again = pickle.loads(pickle.dumps(model))
     refused("solution has no support outputs: it is of a pickle", explain, again, example=0)

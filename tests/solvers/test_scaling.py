@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -113,7 +115,8 @@ def test_blocks_search_too(x64):
 
 def _stalled(integers, gap):
     """A state of grown working sets of so many integers a slot whose gap stands still."""
-    sets = WorkingSets(*(None for _ in WorkingSets._fields))
+    none: Any = None
+    sets = WorkingSets(*(none for _ in WorkingSets._fields))
     outputs = (np.zeros((integers, 2), np.int32),)
     sets = sets._replace(losses=np.zeros((integers, 2)), gram=(np.zeros((1, 2, 2)),))
     sets = sets._replace(outputs=outputs)
