@@ -179,7 +179,8 @@ class StructuralEstimator(BaseEstimator):
       weights_: w of problem_.
       solution_: of `jaxstruct.fit`, or the `RandomField` of `jaxstruct.baselines.fit_random_field`,
         its weights those of problem_, for `jaxstruct.predict` and `jaxstruct.confidence`. Its
-        examples are those of `training_example`.
+        examples are those of `training_example`; its state holds their support outputs alone, and
+        none in pickles and copies of the estimator.
       model_: the `TrainedModel` of all these; what takes one takes the estimator, too.
       status_: the `Status` that training ended with. n_iter_: rounds.
       primal_, dual_, gap_: the certificate, primal_ >= optimum >= dual_ up to rounding.
@@ -193,6 +194,15 @@ class StructuralEstimator(BaseEstimator):
     max_iter: int
     encoding_: Any
     weights_: PyTree
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies: without support outputs, which may be far larger than weights."""
+        whole: Any = super().__getstate__()
+        state: dict[str, Any] = {**whole}
+        solution = state.get("solution_")
+        if isinstance(solution, Solution):
+            state["solution_"] = solution._replace(state=None)
+        return state
 
     def _check_options(self) -> None:
         """Raise ValueError where a number or a name that all estimators share does not fit."""
@@ -281,7 +291,7 @@ class StructuralEstimator(BaseEstimator):
         self.status_, self._rows = found.status, training.rows
         self.primal_, self.dual_, self.gap_ = found.primal, found.dual, found.gap
         self._finish(jax.tree.map(np.asarray, found.weights))
-        self.solution_, self._model = found._replace(weights=self.weights_), None
+        self.solution_, self._model = self.solution_._replace(weights=self.weights_), None
         if not found.status.solved:
             self._report_unsolved(found)
         return found
@@ -306,7 +316,9 @@ class StructuralEstimator(BaseEstimator):
             start=before,
         )  # fmt: skip
         self.n_iter_ = found.statistics.passes
-        self.support_ = np.sort(training.rows[np.unique(support_outputs(found).example)])
+        support = support_outputs(found)
+        self.support_ = np.sort(training.rows[np.unique(support.example)])
+        self.solution_ = found._replace(state=support)  # not the planes, by far the largest part
         return found
 
     def _field(self, training: Training, before: RandomField | None) -> RandomField:
@@ -321,6 +333,7 @@ class StructuralEstimator(BaseEstimator):
             start=None if before is None else before.weights, example_weights=training.weights,
         )  # fmt: skip
         self.n_iter_ = max(found.iterations, 1)
+        self.solution_ = found
         return found
 
 

@@ -57,7 +57,7 @@ def explain(
     if (solution is None) != (example is None):
         raise ValueError("solution and example come together: give both, or neither")
     if solution is not None and example is not None:
-        check_of_fit("solution", solution)
+        check_of_fit("solution", solution, whole=False)
         table = _support(model, solution, checked_size("example", example, 0), data)
         return Explanation(repr(model), (table,))
     tables = tables_of(model.encoding, model.weights, model.options, largest)
@@ -76,7 +76,7 @@ def _support(model: TrainedModel, solution: Solution, example: int, data: Any) -
         raise ValueError(f"data must hold example {example}, got fewer examples")
     which = np.flatnonzero(found.example == example)
     which = which[np.argsort(-found.alpha[which], kind="stable")]
-    several = len(solution.state.sets.outputs) > 1
+    several = found.buckets > 1
     outputs = [_output(found.output if several else (found.output,), at) for at in which]
     texts = [text_of(_decoded(model, output, own), _OUTPUT) for output in outputs]
     title = f"support outputs of example {example}, slack {float(solution.slack[example]):.4g}"

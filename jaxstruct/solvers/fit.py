@@ -29,6 +29,7 @@ from jaxstruct.solvers.loop.host_loop import (
     improve,
     notifying_callback,
     run_state_at,
+    searched,
     seconds_so_far,
     solve,
     statistics,
@@ -121,6 +122,10 @@ def _method(fixed: Training, started: bool, watched: bool) -> Method:
         state, info = cutting_plane.certify_state(run, now.state, threshold)
         return state, _round(fixed, state, info)
 
+    def rescale(now: RunState, found: Round, wanted: float) -> tuple[State, Round]:
+        search = cutting_plane.least_multiple_of(run, now.state, found.info, wanted)
+        return search[0], searched(found, place.examples, *search)
+
     def adapt(state: State, found: Round) -> State:
         capacity = state.sets.losses.shape[1]
         if capacity >= most or not wants_growth(found.info, n):
@@ -129,7 +134,7 @@ def _method(fixed: Training, started: bool, watched: bool) -> Method:
         own = cutting_plane.with_capacity(own, min(2 * capacity, most))
         return state._replace(sets=place.put(own.sets), span=place.put(own.span))
 
-    return Method(step, certify, adapt)
+    return Method(step, certify, adapt, rescale)
 
 
 def _planes(fixed: Training, sets: WorkingSets) -> int:

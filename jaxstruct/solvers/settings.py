@@ -63,8 +63,8 @@ class Settings(NamedTuple):
     Fields:
       variant: "subspace" (algorithm 3, step 10b), "full" (10a, after `warm_passes` of 10b), or
         "auto": subspace, and full from the round on in which block ascent has stalled, where the
-        working sets hold at most 2^18 enumerated slots, or 2^13 integers of grown outputs a
-        slot, in all.
+        working sets hold at most 2^18 enumerated slots, or 2^16 integers of grown outputs a
+        slot, in all; with more than 2^13 only while the relative gap is above 1e-2.
       working_sets: "grown" by the oracle (algorithm 3), "enumerated" (every output of a small
         output space at hand from the start), or "auto": enumerated where the problem can.
       capacity: slots an example at the start; doubled when full, up to max_capacity. None for as

@@ -34,7 +34,8 @@ class Solution(NamedTuple):
       certificate: of the last certified round. slack: [n] its xi_i.
       statistics: counts and times.
       formulation, C: what was solved.
-      state: to go on from (dual variables, planes), None where the solver keeps none.
+      state: to go on from (dual variables, planes), None where the solver keeps none; the
+        `SupportOutputs` alone in the solution_ of an estimator.
       details: what this solver alone says, such as `FitDetails`.
     """
 
@@ -132,9 +133,18 @@ def solution_of_run(
     return found._replace(**others)
 
 
-def check_of_fit(name: str, solution: Any, why: str = "") -> None:
-    """Raise ValueError unless it is a Solution of `fit`; why: what only such a one can do."""
+def check_of_fit(name: str, solution: Any, why: str = "", *, whole: bool = True) -> None:
+    """Raise ValueError unless it is a Solution of `fit`.
+
+    Args:
+      why: what only such a one can do. whole: whether it must have its dual variables.
+    """
     if isinstance(solution, Solution) and isinstance(solution.details, FitDetails):
+        if whole and (solution.state is None or isinstance(solution.state, SupportOutputs)):
+            raise ValueError(
+                f"{name} must have its dual variables, got the solution_ of an estimator, which "
+                "keeps its support outputs at most: train with jaxstruct.fit instead"
+            )
         return
     got = kind_and_text_of(solution)
     if isinstance(solution, Solution):
@@ -151,6 +161,7 @@ class SupportOutputs(NamedTuple):
         several length buckets one of [M_b, ...] a bucket, the M pairs being sorted by bucket.
       alpha: [M] dual variables of the thesis (s beta). loss: [M] Delta(y_i, y).
       slack: [M] xi_i of the example.
+      buckets: how many there are.
     """
 
     example: np.ndarray
@@ -158,10 +169,18 @@ class SupportOutputs(NamedTuple):
     alpha: np.ndarray
     loss: np.ndarray
     slack: np.ndarray
+    buckets: int = 1
 
 
 def support_outputs(solution: Solution) -> SupportOutputs:
     """Which outputs carry the solution, example by example (thesis 3.5: a sparse solution)."""
+    if isinstance(solution.state, SupportOutputs):
+        return solution.state
+    if solution.state is None:
+        raise ValueError(
+            "solution has no support outputs: it is of a pickle or copy of an estimator, or of a "
+            "solver that keeps none; take that of the estimator that was fitted, or of fit"
+        )
     sets, rows = solution.state.sets, solution.details.rows
     row, slot = np.nonzero((np.asarray(sets.multipliers) > 0) & (rows >= 0)[:, None])
     example = rows[row]
@@ -180,4 +199,5 @@ def support_outputs(solution: Solution) -> SupportOutputs:
         alpha=pick(sets.multipliers) * pick(sets.scales),
         loss=pick(sets.losses),
         slack=solution.slack[example],
+        buckets=len(outputs),
     )

@@ -123,12 +123,12 @@ def _sets(way, n, slots, length=()):
     [
         ("enumerated", (2**14, 16), (2**14 + 1, 16)),
         ("enumerated", (2**12, 64), (2**12, 65)),
-        ("grown", (2**13, 16), (2**13 + 1, 16)),
-        ("grown", (2**10, 64, (8,)), (2**10, 64, (9,))),
+        ("grown", (2**16, 16), (2**16 + 1, 16)),
+        ("grown", (2**13, 64, (8,)), (2**13, 64, (9,))),
     ],
 )
 def test_large_sets_never_change_over(way, largest, larger):
-    """2^18 slots of enumerated sets; of grown ones 2^13 integers a slot, whatever their slots."""
+    """2^18 slots of enumerated sets; of grown ones 2^16 integers a slot, whatever their slots."""
     for size, wanted in ((largest, True), (larger, False)):
         sets = _sets(way, *size)
         assert may_solve_fully(Settings(), sets) == wanted

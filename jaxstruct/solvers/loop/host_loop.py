@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxstruct.core.compile_clock import COMPILE, compile_clock
@@ -21,9 +20,14 @@ from jaxstruct.core.status import MESSAGES, Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.trace import Entry, Statistics, Trace, trace_of
 from jaxstruct.solvers.objective.certificate import Certificate, proven
+from jaxstruct.solvers.objective.scaling import Scaled, multiple
 
 STILL_ROUNDS = 20
 """Where so many rounds end with the same primal and dual, bit by bit, no further one will move."""
+
+
+GOES_ON = (None, Status.PASS_LIMIT, Status.WORKING_SET_FULL)
+"""After these a better primal may still end a run as it should."""
 
 
 class Rules(NamedTuple):
@@ -128,11 +132,14 @@ class Method(NamedTuple):
       certify: run state -> (state, Round), a certificate of the state as it is, for a run that is
         stopped after a round without one; None where every round has one.
       adapt: (state, Round) -> state, before the next round; None for no change.
+      rescale: (run state, its last Round, P wanted) -> (state, Round), a search among the multiples
+        of the w of that round, see `searched`; None where there is none.
     """
 
     step: Callable[[RunState], tuple[Any, Round]]
     certify: Callable[[RunState], tuple[Any, Round]] | None = None
     adapt: Callable[[Any, Round], Any] | None = None
+    rescale: Callable[[RunState, Round, float], tuple[Any, Round]] | None = None
 
 
 class StartCounters(NamedTuple):
@@ -176,7 +183,7 @@ def improve(best: Best, found: Round) -> Best:
     if better or (unknown and found_better):
         weights, scale = found.weights, certificate.scale
         if scale != 1:
-            weights = jax.tree.map(lambda leaf: leaf * scale, weights)
+            weights = multiple(weights, scale)
         best = best._replace(primal=certificate.primal, weights=weights)
         of_primal = certificate.rounding
     if certificate.dual > best.dual:
@@ -243,6 +250,39 @@ def status_of(rules: Rules, best: Best, found: Round, log: list[Entry]) -> Statu
     return Status.PASS_LIMIT if found.clock >= rules.max_passes else None
 
 
+def _wanted(rules: Rules, best: Best, certificate: Certificate | None) -> float | None:
+    """The primal that would prove the gap with the best dual; None where none would."""
+    if certificate is None or rules.tolerance is None or rules.tolerance >= 1:
+        return None
+    wanted = (best.dual - certificate.rounding) / (1 - rules.tolerance)
+    return wanted if best.dual < wanted < best.primal else None
+
+
+def searched(
+    found: Round, examples: int, state: Any, passes: list[Scaled], seconds: dict[str, float]
+) -> Round:
+    """A round after a search among the multiples of its w: with the certificate, weights and slack
+    of the best of these where it is better, and the calls and seconds of the search alone.
+
+    Args:
+      examples: how many a pass calls. state: the one to go on from.
+    """
+    calls = examples * len(passes)
+    info = found.info._replace(oracle_calls=found.info.oracle_calls + calls)
+    found = found._replace(
+        planes_added=0, oracle_calls=calls, seconds=seconds, info=info, state=state
+    )
+    best = min(passes, key=lambda one: one.certificate.primal, default=None)
+    if best is None or found.certificate is None:
+        return found
+    if not best.certificate.primal < found.certificate.primal:
+        return found
+    return found._replace(
+        certificate=best.certificate, primal=best.certificate.primal,
+        weights=best.weights, slack=best.slack,
+    )  # fmt: skip
+
+
 def _entry(best: Best, found: Round, start: StartCounters) -> Entry:
     """One round of the trace."""
     return Entry(
@@ -299,7 +339,14 @@ def solve(
     while status is None:
         state, found = method.step(now)
         now = _note(now, state, found, start)
-        status, best = status_of(rules, now.best, found, now.log), now.best
+        status = status_of(rules, now.best, found, now.log)
+        wanted = _wanted(rules, now.best, found.certificate)
+        if status in GOES_ON and method.rescale is not None and wanted is not None:
+            state, found = method.rescale(now, found, wanted)
+            now = _note(now, state, found, start)
+            _merge_last(now.log)
+            status = status_of(rules, now.best, found, now.log)
+        best = now.best
         if status is None and keep is not None:
             keep(now, found)
         shown = Progress(
@@ -389,6 +436,7 @@ __all__ = [
     "seconds_so_far",
     "solve",
     "run_state_at",
+    "searched",
     "statistics",
     "status_of",
     "notifying_callback",

@@ -9,6 +9,7 @@ example at the new w, which certifies it and adds the planes that it meets.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +39,7 @@ from jaxstruct.solvers.n_slack.working_sets import (
     widened,
 )
 from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm
+from jaxstruct.solvers.objective.scaling import Scaled, least_multiple, multiple, ray_of
 
 
 def init(run: Run) -> State:
@@ -77,8 +79,8 @@ def _has_evicted(run: Run, before: WorkingSets, after: WorkingSets, counts: Pass
 
 def _certify(
     now: OpenRound, state: State, epsilon: AnyArray, products: tuple, own: bool
-) -> tuple[State, Certificate, np.ndarray, PassCounts]:
-    """One oracle call an example at w: (state, certificate, slack, counts).
+) -> tuple[State, Info]:
+    """One oracle call an example at w: (state, what it says).
 
     own: whether nobody else holds the working sets of the state.
     """
@@ -86,13 +88,17 @@ def _certify(
     before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
     sets, report, counts = call_all(now, "certify", state.weights, before, epsilon)
     norm = coordinate_norm(place.problem, state.weights, place.task.inputs[0])
-    certificate, gaps = now.certified(report, *products, norm, place.off_by)
+    certificate, terms = now.certified(report, *products, norm, place.off_by)
     if state.span is not None and _has_evicted(run, state.sets, sets, counts):
         state = state._replace(span=None)
-    gaps = gaps if state.span is None else None
+    gaps = now.gaps(terms) if state.span is None else None
     slots = report.slots if named_slots(run.settings, sets) else None
     state = state._replace(sets=sets, block_gaps=gaps, slots=slots)
-    return state, certificate, place.in_buckets(report.terms.slack), counts
+    ray = ray_of(run.formulation, place.terms, terms, *products)
+    slack = place.in_buckets(report.terms.slack)
+    added, overflow = int(counts.added), int(counts.overflow)
+    found = certificate, certificate, added, overflow, place.examples, now.seconds, slack, ray
+    return state, Info(*found)
 
 
 def relative_gap(certificate: Certificate) -> float:
@@ -132,8 +138,7 @@ def step(
     entered, enumerated = _count_entered(run, state.sets), is_enumerated(state.sets)
     products = (None, None)
     fully = solves_fully(run.settings, run.formulation, state)
-    added = overflow = calls = 0
-    estimate = certificate = slack = None
+    info = None
     if fully:
         state, *found = full_round(now, state)
         products = tuple(found)
@@ -143,18 +148,18 @@ def step(
     else:
         w, sets, moved = grown_round(now, state, threshold)
         state = state._replace(weights=w, sets=sets, span=None, block_gaps=moved.gaps)
-        added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, moved.calls
+        said = moved.estimate, moved.added, moved.overflow, moved.calls
+        info = Info(None, *said, now.seconds, None)
     due = state.clock % run.settings.certify_every == 0
-    if fully or due or estimate is None or is_done(estimate, goal, settled):
+    if fully or due or info is None or is_done(info.estimate, goal, settled):
         own = not fully and (takes_over or not enumerated)
-        state, certificate, slack, counts = _certify(now, state, threshold, products, own)
-        overflow, calls = int(counts.overflow), calls + examples
-        added += _count_entered(run, state.sets) - entered if enumerated else int(counts.added)
-    shown = estimate if certificate is None else certificate
-    if shown is None:
-        raise RuntimeError("a round ended without an estimate and without a certificate")
-    state = with_gap(state, relative_gap(shown), added, examples)
-    return state, Info(certificate, shown, added, overflow, calls, now.seconds, slack)
+        state, proved = _certify(now, state, threshold, products, own)
+        added = _count_entered(run, state.sets) - entered if enumerated else proved.planes_added
+        calls = proved.oracle_calls
+        if info is not None:
+            added, calls = added + info.planes_added, calls + info.oracle_calls
+        info = proved._replace(planes_added=added, oracle_calls=calls)
+    return with_gap(state, relative_gap(info.estimate), info.planes_added, examples), info
 
 
 def certify_state(
@@ -174,10 +179,41 @@ def certify_state(
     """
     now = open_round(run, state.clock)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
-    state, certificate, slack, counts = _certify(now, state, threshold, products, False)
-    added, overflow = int(counts.added), int(counts.overflow)
-    calls = run.placement.examples
-    return state, Info(certificate, certificate, added, overflow, calls, now.seconds, slack)
+    return _certify(now, state, threshold, products, False)
+
+
+def least_multiple_of(
+    run: Run, state: State, info: Info, wanted: float
+) -> tuple[State, list[Scaled], dict[str, float]]:
+    """Certificates of multiples of w, until P of one is at most wanted or none can be.
+
+    Args:
+      run: of `prepare_run`. state, info: of the last `step`, which was certified; the working sets
+        of the state may be used up.
+
+    Returns:
+      (the same state, the passes in order, their seconds by part).
+    """
+    if info.ray is None:
+        return state, [], {}
+    now, place, ray = open_round(run, state.clock), run.placement, info.ray
+    dtype, sets = state.sets.losses.dtype, state.sets
+    none_enters = np.asarray(np.inf, dtype)
+
+    def at(c: float) -> Scaled:
+        nonlocal sets
+        c = float(dtype.type(c))
+        w = multiple(state.weights, c)
+        sets, report, _ = call_all(now, "certify", w, sets, none_enters)
+        norm = coordinate_norm(place.problem, w, place.task.inputs[0])
+        certificate, terms = now.certified(report, *ray.products(c), norm, place.off_by)
+        return Scaled(c, certificate, terms, w, place.in_buckets(report.terms.slack))
+
+    def alike(numbers: Sequence[float]) -> list[float]:
+        return place.processes.gather_numbers(numbers)[0].tolist()
+
+    passes = least_multiple(ray, at, wanted, alike)
+    return state._replace(sets=sets), passes, now.seconds
 
 
 def with_capacity(state: State, capacity: int) -> State:

@@ -254,6 +254,7 @@ def _call_batch(
         size=terms_size(scale, bound, scores[:, 0], found.value),
         reach=jnp.sqrt(jnp.max(own.norms, axis=1)),
         claim=found.claim,
+        bound_found=bound,
     )
     if lookup is not None:
         violated = (task.terms.cap[index] > 0) & (found.value > known + epsilon)

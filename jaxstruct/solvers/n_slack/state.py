@@ -12,6 +12,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate
+from jaxstruct.solvers.objective.scaling import Ray
 
 
 class State(NamedTuple):
@@ -53,6 +54,7 @@ class Info(NamedTuple):
       oracle_calls: in this round, of single examples; those of weight 0 and rows of padding, which
         the oracle sees too, are not counted. seconds: of each part, by name.
       slack: [N] slack of every row of the task at w, or None as the certificate.
+      ray: for the multiples of w, or None: see `cutting_plane.least_multiple_of`.
     """
 
     certificate: Certificate | None
@@ -62,6 +64,7 @@ class Info(NamedTuple):
     oracle_calls: int
     seconds: dict[str, float]
     slack: np.ndarray | None
+    ray: Ray | None = None
 
 
 def own_weights(problem: Problem) -> PyTree:

@@ -17,9 +17,14 @@ points that are not separable 3,000 passes left 1e-4, Newton steps reach 1e-9 in
 FEW_NEW = 0.1
 """Where a round still finds planes for more than this part of the examples, they are what lacks."""
 
-MOST_SLOTS, MOST_INTEGERS = 2**18, 2**13
+MOST_SLOTS, MOST_INTEGERS = 2**18, 2**16
 """Enumerated slots in all, and integers of grown outputs a slot, that Newton steps are tried on. On
 more they take seconds where a sweep takes tens of milliseconds (CLINC150, 2.3 million slots)."""
+
+FEW_INTEGERS, FAR = 2**13, 1e-2
+"""With more integers a slot than these a run below this relative gap makes no first Newton step: 80
+homologue pairs need a few rounds more there, and compiling it took 20 seconds. 1,000 shortest paths
+of 40 edges, C / n = 100, stall at .4: 500 rounds of ascent left .011, 82 with Newton steps .001."""
 
 
 def may_solve_fully(settings: ResolvedSettings, sets: WorkingSets) -> bool:
@@ -28,8 +33,12 @@ def may_solve_fully(settings: ResolvedSettings, sets: WorkingSets) -> bool:
         return settings.variant == "full"
     if is_enumerated(sets):
         return sets.losses.size <= MOST_SLOTS
-    integers = sum(leaf.size for leaf in jax.tree.leaves(sets.outputs))
-    return integers <= MOST_INTEGERS * sets.losses.shape[1]
+    return _integers(sets) <= MOST_INTEGERS
+
+
+def _integers(sets: WorkingSets) -> float:
+    """Of outputs, a slot of all examples."""
+    return sum(leaf.size for leaf in jax.tree.leaves(sets.outputs)) / sets.losses.shape[1]
 
 
 def with_gap(state: State, gap: float, added: int, examples: int) -> State:
@@ -56,8 +65,10 @@ def solves_fully(settings: ResolvedSettings, formulation: Formulation, state: St
         return False
     if state.full or (formulation.penalty == 0 and state.clock > settings.warm_passes):
         return True
-    gaps = state.gaps
-    return gaps is not None and bool(np.isfinite(gaps[0]) and gaps[-1] > gaps[0] / 2)
+    gaps, grown = state.gaps, not is_enumerated(state.sets)
+    if gaps is None or (grown and _integers(state.sets) > FEW_INTEGERS and gaps[-1] < FAR):
+        return False
+    return bool(np.isfinite(gaps[0]) and gaps[-1] > gaps[0] / 2)
 
 
 def named_slots(settings: ResolvedSettings, sets: WorkingSets) -> int:

@@ -36,6 +36,7 @@ class ExampleTerms(NamedTuple):
       size: of the terms that worst is the sum of. reach: max over S_i of |phi|. Both say how much
         rounding there is.
       claim: the H that the oracle claims of the output found less the H that it has.
+      bound_found: b of that output.
     """
 
     worst: AnyArray
@@ -48,6 +49,7 @@ class ExampleTerms(NamedTuple):
     size: AnyArray
     reach: AnyArray
     claim: AnyArray = 0.0
+    bound_found: AnyArray = 0.0
 
 
 class Certificate(NamedTuple):
@@ -224,7 +226,7 @@ def _rounding_of(
     exceeded by, and half of what |w|^2 differs from its inner product. Where w are no coordinates
     (kernel anchors), sum beta |phi| stands for |w|, far above their inner products.
     """
-    worst, _, slack, _, bound, _, multiplier_sum, size, reach, _ = examples
+    worst, _, slack, _, bound, _, multiplier_sum, size, reach, *_ = examples
     used = cap > 0
     length = np.sqrt(squared_norm)
     if coordinates is None:

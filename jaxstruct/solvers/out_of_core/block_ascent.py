@@ -19,7 +19,7 @@ import numpy as np
 from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState
+from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState, searched
 from jaxstruct.solvers.n_slack.rounds import (
     OpenRound,
     cached_sweeps,
@@ -55,6 +55,7 @@ from jaxstruct.solvers.objective.certificate import (
 )
 from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty_numbers
 from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.objective.scaling import Scaled, least_multiple, multiple, ray_of
 from jaxstruct.solvers.out_of_core.block_state import BlockState
 from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
 from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
@@ -71,6 +72,13 @@ class _Counts(NamedTuple):
     added: int = 0
     overflow: int = 0
     calls: int = 0
+
+
+def _note(whole: ExampleTerms, block: Block, own: ExampleTerms) -> None:
+    """What oracle calls said of the examples of a block, among all examples."""
+    real = block.rows >= 0
+    for to, leaf in zip(whole, own, strict=True):
+        to[block.rows[real]] = np.asarray(leaf)[real]
 
 
 class BlockAscent:
@@ -95,8 +103,12 @@ class BlockAscent:
         numbers = penalty_numbers(formulation, C, given, n)
         self.penalty = Penalty(*(np.asarray(each, self.dtype) for each in numbers))
         self.examples = int(np.sum(self.penalty.cap > 0))
-        self.terms = ExampleTerms(*(np.zeros(n, self.dtype) for _ in ExampleTerms._fields))
+        self.terms = self._empty_terms()
         self.off_by, self.shapes_of_input = np.zeros(n, np.float32), None
+
+    def _empty_terms(self) -> ExampleTerms:
+        n = self.blocks.n
+        return ExampleTerms(*(np.zeros(n, self.dtype) for _ in ExampleTerms._fields))
 
     def open(
         self,
@@ -169,8 +181,7 @@ class BlockAscent:
     ) -> None:
         """Put the working sets in the cache and note what the oracle calls said."""
         real = block.rows >= 0
-        for whole, own in zip(self.terms, terms, strict=True):
-            whole[block.rows[real]] = np.asarray(own)[real]
+        _note(self.terms, block, terms)
         off_by = roundings_of_rows(block.task.inputs, block.task.outputs)
         self.off_by[block.rows[real]] = off_by[real]
         time_part(visit.seconds, "planes", lambda: self.cache.put(number, pack(sets)))
@@ -240,9 +251,33 @@ class BlockAscent:
             added, overflow = int(counts.added), int(counts.overflow)
             self._close(number, block, sets, report.terms, visit)
             total = total._replace(added=total.added + added, overflow=total.overflow + overflow)
-        norm = coordinate_norm(self.problem, state.weights, self.shapes_of_input)
-        of_terms = self.formulation, self.penalty, self.terms
-        return certify(*of_terms, coordinates=norm, off_by=self.off_by), total
+        return self._proved(state.weights, self.terms), total
+
+    def _proved(self, w: PyTree, terms: ExampleTerms, *products: np.ndarray) -> Certificate:
+        """What the oracle calls at w prove; products: as `certify` takes them."""
+        norm = coordinate_norm(self.problem, w, self.shapes_of_input)
+        return certify(
+            self.formulation, self.penalty, terms, *products, coordinates=norm, off_by=self.off_by
+        )
+
+    def _search(self, state: BlockState, wanted: float, seconds: dict[str, float]) -> list[Scaled]:
+        """Certificates of multiples of the w that `certify` has been at; no plane enters."""
+        ray = ray_of(self.formulation, self.penalty, self.terms)
+        if ray is None:
+            return []
+        none_enters = np.asarray(np.inf, self.dtype)
+
+        def at(c: float) -> Scaled:
+            c = float(self.dtype.type(c))
+            w, terms = multiple(state.weights, c), self._empty_terms()
+            for number, block in self._in_turn(range(self.blocks.count), seconds):
+                sets, visit = self._opened(number, block, state, seconds)
+                _, report, _ = call_all(visit, "certify", w, sets, none_enters)
+                _note(terms, block, report.terms)
+            certificate = self._proved(w, terms, *ray.products(c))
+            return Scaled(c, certificate, terms, w, terms.slack)
+
+        return least_multiple(ray, at, wanted)
 
     def estimate(self) -> Certificate:
         """What the last calls say together, each at the w it met: proof of nothing."""
@@ -272,13 +307,18 @@ class BlockAscent:
             certificate, counts = self.certify(now.state, epsilon, seconds)
             return self._ended(now.state, certificate, certificate, counts, seconds)
 
+        def rescale(now: RunState, found: Round, wanted: float) -> tuple[BlockState, Round]:
+            seconds: dict[str, float] = {}
+            passes = self._search(now.state, wanted, seconds)
+            return now.state, searched(found, self.examples, now.state, passes, seconds)
+
         def adapt(state: BlockState, found: Round) -> BlockState:
             most = self.settings.max_capacity
             if state.capacity >= most or not wants_growth(found.info, self.blocks.n):
                 return state
             return state._replace(capacity=min(2 * state.capacity, most))
 
-        return Method(step, certified, adapt)
+        return Method(step, certified, adapt, rescale)
 
     def _ended(
         self,
