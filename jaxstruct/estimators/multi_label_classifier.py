@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.labels import LabelCodec
+from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import (
@@ -123,7 +124,7 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
           ValueError: y holds no indicators of the labels of training.
         """
         check_is_fitted(self)
-        y = _indicators(y)
+        X, y = held(X), _indicators(held(y))
         if y.shape[1] != len(self.classes_):
             raise ValueError(
                 f"y has {y.shape[1]} columns, that of training {len(self.classes_)}: one a label, "
