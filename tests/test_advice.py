@@ -33,7 +33,8 @@ def wrong_advice(room: str, source: str) -> list[str]:
     """The messages of a module that name an argument which nobody can give."""
     modules, public = (importlib.import_module(f"jaxstruct.{room}"), jaxstruct), {}
     for module in modules:
-        public |= {one: parameters(getattr(module, one)) for one in module.__all__}
+        names = getattr(module, "__all__", dir(module))
+        public |= {one: parameters(getattr(module, one)) for one in names}
     every = (getattr(jaxstruct.estimators, name) for name in jaxstruct.estimators.__all__)
     imports = f"from jaxstruct.{room} import"
     own = [parameters(one) for one in every
@@ -45,8 +46,9 @@ def wrong_advice(room: str, source: str) -> list[str]:
             parts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
             text = "".join(part for part in parts if isinstance(part, str))
             found = [] if re.match(r"[A-Z]\w+\(", text) else NAMED.findall(text)  # not of __repr__
-            wrong += [text for function, word in found
-                      if word not in (public.get(function, {word}) if function else bare)]  # fmt: skip
+            for function, word in found:
+                if word not in (public.get(function, {word}) if function else bare):
+                    wrong.append(text)
     return wrong
 
 
@@ -57,7 +59,7 @@ def test_arguments_that_messages_name_exist(room: str) -> None:
 
 
 def test_wrong_advice_is_found() -> None:
-    """What PairAligner once said of letters: `encode` takes the argument, the estimator does not."""
+    """What PairAligner once said of letters: `encode` takes the argument, it does not."""
     wrong = "raise ValueError(\"leave such letters out: unknown='drop'\")"
     assert wrong_advice("alignments", wrong)
     for right in ("letters='AC'", "encode(.., unknown='drop')"):
