@@ -175,7 +175,8 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 def _indicators(y: Any) -> np.ndarray:
     """[n, L] int32 zeros and ones."""
-    array = y.toarray() if issparse(y) else np.asarray(y)
+    ragged = isinstance(y, (list, tuple)) and len({np.size(one) for one in y}) > 1
+    array = y.toarray() if issparse(y) else np.asarray(y, object if ragged else None)
     if array.ndim != 2 or array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise ValueError(
             f"y must be [n, L] zeros and ones, got {array.dtype} of shape {array.shape}: "
