@@ -175,8 +175,10 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 def _indicators(y: Any) -> np.ndarray:
     """[n, L] int32 zeros and ones."""
-    ragged = isinstance(y, (list, tuple)) and len({np.size(one) for one in y}) > 1
-    array = y.toarray() if issparse(y) else np.asarray(y, object if ragged else None)
+    array = y.toarray() if issparse(y) else y
+    if isinstance(array, (list, tuple)) and len({np.size(one) for one in array}) > 1:
+        array = np.asarray(array, object)
+    array = np.asarray(array)
     if array.ndim != 2 or array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise ValueError(
             f"y must be [n, L] zeros and ones, got {array.dtype} of shape {array.shape}: "
