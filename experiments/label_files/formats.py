@@ -286,7 +286,8 @@ FORMATS = {
     "svmlight": Format((".svm", ".svmlight", ".libsvm"), _ROWS, ".txt", _by_line(_of_svmlight),
                        _as_line),
     "jsonl": Format((".jsonl", ".ndjson"), (
-        *_ROWS, "chain", "weighted_grammar", "pairwise_alignment", "graph_labelling", "candidates",
+        *_ROWS, "chain", "segments", "weighted_grammar", "dependency_parser", "pairwise_alignment",
+        "graph_labelling", "assignment", "document_ranking", "sample_labels", "candidates",
     ), ".jsonl", _by_line(_of_json), _as_json),
     "brackets": Format((".mrg", ".brackets", ".ptb"), ("weighted_grammar",), ".mrg",
                        _by_line(lambda reading, text: text), _as_line),
@@ -315,6 +316,11 @@ def format_of(path: str, model: TrainedModel, format: str) -> str:
         bare = path.lower().removesuffix(".gz")
         by_end = [name for name, one in FORMATS.items() if bare.endswith(one.ends)]
         format = by_end[0] if by_end else USUAL.get(structure, "jsonl")
+    if not serving:
+        raise ValueError(
+            f"model: one of {structure} is served by no format of files: predict with "
+            "jaxstruct.load(path).predict(records)"
+        )
     if format not in serving:
         raise ValueError(
             f"format: {path} is read as {format}, which does not serve a model of {structure}: "

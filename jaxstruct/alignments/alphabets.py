@@ -53,13 +53,16 @@ def alphabet(letters: Iterable[str]) -> Alphabet:
 
 
 def _unknown_letters(alphabet: Alphabet, text: str, unknown: np.ndarray) -> ValueError:
-    """The message for letters outside the alphabet: which, where the first stands, what to do."""
+    """The message for letters outside the alphabet: which, where the first stands, what to do.
+
+    The advice names no argument of `encode`, which other functions that call it do not take.
+    """
     places = np.flatnonzero(unknown)
     letters = sorted({text[place] for place in places})
     named = ", ".join(map(repr, letters[:_SHOWN])) + (", .." if len(letters) > _SHOWN else "")
-    advice = "correct it, take an alphabet that has it, or leave such letters out: unknown='drop'"
+    advice = "correct it, leave it out, or take an alphabet that has it"
     if all(letter.upper() in alphabet.letters for letter in letters):
-        advice = "it is there in upper case: lower_case='upper' reads it so"
+        advice = "it is there in upper case: text.upper() makes it so"
     elif any(letter in "-." for letter in letters):
         advice = "gaps are no letters: see jaxstruct.alignments.text for aligned rows"
     return ValueError(

@@ -63,7 +63,7 @@ from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.certificate import proven
-from jaxstruct.solvers.validation.checks import FINEST, checked_buckets
+from jaxstruct.solvers.validation.checks import check_certifiable, checked_buckets
 
 MESSAGES = {
     Status.CONVERGED: "the relative duality gap is within the tolerance",
@@ -320,12 +320,7 @@ def _status(row: _Row, tolerance: float) -> Status | None:
 def _check(C: float, tolerance: float, counts: dict[str, int], dtype: jnp.dtype) -> None:
     for name, value in (("C", C), ("tolerance", tolerance)):
         checked_number(name, value, strict=True)
-    finest = FINEST.get(str(dtype), math.inf)
-    if tolerance < finest:
-        raise ValueError(
-            f"tolerance {tolerance:g} is below what {dtype} certifies ({finest:g}): raise it, or "
-            "use float64 weights"
-        )
+    check_certifiable("tolerance", tolerance, dtype)
     for name, value in counts.items():
         checked_size(name, value, 0 if name == "seed" else 1)
 

@@ -1,8 +1,8 @@
 """Chains by the tokens, label pairs and triples at which the planes of an example differ.
 
 Elsewhere planes have equal scores, and combinations whose coefficients sum to 0 vanish: a sentence
-of 30 tokens with few doubtful ones costs a fraction of its length. Everything here is made for one
-kernel (`core.one_kernel`): loops over parts that turn as often as an example needs.
+of 30 tokens with few doubtful ones costs a fraction of its length. Everything here is a
+loop over parts that turns as often as an example needs, without scatters.
 """
 
 from __future__ import annotations

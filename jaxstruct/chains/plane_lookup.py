@@ -1,6 +1,6 @@
 """A new output of a chain against the planes at hand, label by label as far as the chain goes.
 
-Made for one kernel (`core.one_kernel`), as `chains.differences` is.
+Without scatters, as `chains.differences` is.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.types import Array
@@ -62,6 +63,7 @@ def score_labels(potentials: ChainPotentials, labels: Array, length: Array) -> A
     Returns:
       The score, a scalar.
     """
+    potentials = jax.tree.map(jnp.asarray, potentials)
     emissions = potentials.emissions
     T, S = emissions.shape
     y = jnp.clip(labels, 0, S - 1)

@@ -1,6 +1,6 @@
 """Features of single tokens in a loop: their scores, and planes added to them.
 
-Made for one kernel (`core.one_kernel`), as `chains.differences` is.
+Without scatters, as `chains.differences` is.
 """
 
 from __future__ import annotations

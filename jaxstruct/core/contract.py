@@ -123,8 +123,8 @@ class LookedUp(NamedTuple):
 class Differences(NamedTuple):
     """Planes by the parts at which those of an example differ, for training on a CPU.
 
-    Most planes of an example share most of their parts, and only differences of F count. All
-    functions are called inside `core.one_kernel`: loops over parts in place of scatters.
+    Most planes of an example share most of their parts, and only differences of F count. The
+    functions are loops over parts in place of scatters.
 
     Fields:
       find: y[B, K] -> d[B], where the planes of each example differ; None where d are the planes.

@@ -90,8 +90,7 @@ def fit_features(rows: Rows, *, min_count: int = 1, constant: float = 0.0) -> Fe
             raise ValueError("the training set is empty: there is no row; pass one at least")
         if not rows.names and not constant:
             raise ValueError(
-                f"no feature stands in any of the {rows.count} rows: name some, or give "
-                "constant=1.0 where rows may have a constant feature"
+                f"no feature stands in any of the {rows.count} rows: name one at least"
             )
         index = index_of_names(())
         if rows.names:

@@ -145,7 +145,7 @@ def _read(name: str, rows: Any, place: Any) -> Rows:
         array = np.asarray(rows)
         if array.ndim == 2 and array.dtype.kind in "biuf":
             return _dense(array, place)
-        if array.ndim != 1 or array.dtype != object:
+        if array.ndim != 1 or array.dtype.kind not in "OU":
             raise ValueError(
                 f"{name} must be {ROWS}, got an array {array.dtype} of shape {array.shape}"
             )

@@ -1,8 +1,7 @@
 """One example after the other: what has loops as long as its own example asks.
 
 Side by side, as `vmap` puts them, all examples wait for the longest loop of any, and what they read
-and write at places of their own are gathers and scatters. On a CPU a loop over single numbers in
-one kernel (see `one_kernel`) is a loop of a compiled language, so examples take their turns there;
+and write at places of their own are gathers and scatters. On a CPU examples take their turns;
 elsewhere they go side by side.
 
 Such a function reads its arguments by `entry`, so that nothing of an example is copied, and writes
@@ -86,8 +85,7 @@ def in_turn(function: Callable) -> Callable:
     """The function of one example whose `vmap`, however nested, takes the examples in turn.
 
     Args:
-      function: of pytrees of arrays by position, which it reads by `entry`, to arrays; without what
-        `one_kernel` cannot hold. Keep what comes back: each is a new function to compile.
+      function: of pytrees of arrays by position, which it reads by `entry`, to arrays. Keep what comes back: each is a new function to compile.
 
     Returns:
       The function of arrays. It has no derivative.

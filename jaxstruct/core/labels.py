@@ -102,8 +102,7 @@ def check_one_kind(name: str, labels: Sequence[Any]) -> None:
         i, j = sorted((first["text"], first["numbers"]))
         raise ValueError(
             f"{name}[{j}] is {text_of(labels[j])}, where others are such as {text_of(labels[i])}: "
-            "numbers stand beside text; write all labels in one way (prepare takes both where "
-            "classes=[...] names them)"
+            "numbers stand beside text; write all labels in one way"
         )
 
 
@@ -182,7 +181,7 @@ def _unseen(label: Hashable, position: int, classes: Sequence[Hashable]) -> Valu
         close = difflib.get_close_matches(label, names, n=3)
         if close:
             message += f"; close names: {', '.join(map(text_of, close))}"
-    return ValueError(f"{message}; correct it, or name all classes at the start, classes=[...]")
+    return ValueError(f"{message}; correct it, or have it among the classes of training")
 
 
 def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:

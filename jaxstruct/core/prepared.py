@@ -69,6 +69,7 @@ def prepared(
     encoding: Encoding, data: Any, outputs: PyTree, options: Mapping[str, Any]
 ) -> Prepared:
     """The training set that an encoding was made of: what it left out there is no news."""
+    problem_of(encoding, options)  # refuses options before the data, which they may be about
     with report_unseen_to(lambda notice, count: None):
         inputs = encoding.inputs(data)
     return Prepared(encoding, inputs, outputs, options)

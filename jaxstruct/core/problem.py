@@ -207,7 +207,7 @@ def _functions_in(tree: PyTree) -> Iterator[Callable]:
 
 
 def reads_differences(problem: Problem) -> bool:
-    """Whether sweeps read planes by where they differ, in one kernel: on a CPU."""
+    """Whether sweeps read planes by where they differ: on a CPU."""
     return problem.space.differences is not None and runs_on_cpu()
 
 

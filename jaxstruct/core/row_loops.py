@@ -1,7 +1,7 @@
-"""Rows of a table, weighted by the features of one input, in loops that one kernel can hold.
+"""Rows of a table, weighted by the features of one input, in loops without scatters.
 
-The two linear maps of a visit to a single example (see `core.one_kernel`): no scatter, and no
-product of matrices, which such a kernel computes number by number.
+The two linear maps of a visit to a single example, without a scatter and without a call of a
+library for products of matrices.
 """
 
 from __future__ import annotations

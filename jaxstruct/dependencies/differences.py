@@ -1,7 +1,7 @@
 """Planes of dependency trees by the words at which those of an example differ.
 
 Elsewhere planes have equal scores, and combinations whose coefficients sum to 0 vanish. Everything
-here is made for one kernel (`core.one_kernel`): loops that turn as often as an example needs.
+here is made of loops that turn as often as an example needs.
 """
 
 from __future__ import annotations

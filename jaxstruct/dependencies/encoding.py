@@ -223,7 +223,10 @@ def _read_trees(trees: Any) -> tuple[list[list[int]], list[list[Hashable]] | Non
     for i, tree in enumerate(heads):
         for at, head in enumerate(tree):
             if isinstance(head, bool) or not isinstance(head, (int, np.integer)):
-                raise ValueError(f"trees[{i}][{at}] has the head {text_of(head)}, no integer")
+                raise ValueError(
+                    f"trees[{i}][{at}] has the head {text_of(head)}: expected an integer, 0 for "
+                    "the root and 1.. for the words"
+                )
     return heads, [[one[1] for one in tree] for tree in listed] if labelled else None
 
 

@@ -10,10 +10,11 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
+from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
@@ -21,13 +22,14 @@ from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import check_known, flat_labels
-from jaxstruct.core.prepared import Prepared
+from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.trained import TrainedModel, model_of
 from jaxstruct.solvers.fit import fit as fit_solution
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.solution import Solution, support_outputs
+from jaxstruct.solvers.validation.checks import check_certifiable
 
 _MESSAGES = {
     Status.PASS_LIMIT: (
@@ -104,6 +106,25 @@ def example_weights(sample_weight: Any, n: int) -> np.ndarray:
     return weights
 
 
+def class_weights(
+    class_weight: Any, classes: np.ndarray, y: np.ndarray, sample_weight: np.ndarray
+) -> np.ndarray:
+    """[k] what each class weighs; see `sklearn.utils.class_weight.compute_class_weight`.
+
+    Raises:
+      ValueError: class_weight is none of None, "balanced" and {label: number >= 0} of all classes.
+    """
+    if isinstance(class_weight, Mapping):
+        wrong = [one for one in class_weight.values()
+                 if not isinstance(one, numbers.Real) or not 0 <= float(one) < np.inf]  # fmt: skip
+        if wrong or not any(class_weight.values()):
+            raise ValueError(
+                "class_weight must be finite numbers >= 0 that are not all zero, got "
+                f"{text_of(dict(class_weight))}"
+            )
+    return compute_class_weight(class_weight, classes=classes, y=y, sample_weight=sample_weight)
+
+
 def label_array(classes: Sequence[Hashable]) -> np.ndarray:
     """Labels of any kind as an array [k]: of texts or numbers of one type, else of objects."""
     if len({type(one) for one in classes}) == 1 and isinstance(classes[0], (str, bool, int, float)):
@@ -125,6 +146,7 @@ def share_right(
     Raises:
       ValueError: they are of different numbers, parts or kinds of labels.
     """
+    y = held(y)
     weights, right, total = example_weights(sample_weight, len(predicted)), 0.0, 0.0
     if len(y) != len(predicted):
         raise ValueError(f"X has {len(predicted)} examples, but y has {len(y)}")
@@ -249,6 +271,7 @@ class StructuralEstimator(BaseEstimator):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> Training:
         self._check_options()
+        X, y = held(X), held(y)
         if isinstance(X, (list, tuple)) and not X:
             raise ValueError("X is empty: there is no example to train on")
         return self._prepare(X, y, sample_weight)
@@ -257,7 +280,8 @@ class StructuralEstimator(BaseEstimator):
         """Train on n examples.
 
         Args:
-          X, y: see the class. sample_weight: [n] v_i >= 0, or None for ones.
+          X, y: see the class; iterators are read once.
+          sample_weight: [n] v_i >= 0, or None for ones.
 
         Returns:
           self.
@@ -310,6 +334,8 @@ class StructuralEstimator(BaseEstimator):
             unsolved.append(words)
 
     def _machine(self, training: Training, before: Solution | None) -> Solution:
+        dtype = jnp.result_type(*jax.tree.leaves(training.problem.initial_weights))
+        check_certifiable("tol", self.tol, dtype)
         found = fit_solution(
             training.problem, training.inputs, training.outputs, self.objective, float(self.C),
             tolerance=self.tol, max_passes=self.max_iter, example_weights=training.weights,

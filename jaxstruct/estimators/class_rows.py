@@ -22,6 +22,7 @@ from jaxstruct.core.feature_encoding import (
 )
 from jaxstruct.core.feature_rows import DenseRows, Rows, SparseRows, column_names, read_rows
 from jaxstruct.core.labels import check_one_kind
+from jaxstruct.core.prepared import held
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 
@@ -89,6 +90,7 @@ def read_new(estimator: BaseEstimator, X: Any, features: FeatureEncoding) -> Den
     Raises:
       ValueError: they have other columns than those of training.
     """
+    X = held(X)
     if features.kind == "named":
         return dense_or_sparse(features, "X", read_rows("X", X))
     rows = read_rows("X", validate_data(estimator, X, reset=False, **_NUMBERS))

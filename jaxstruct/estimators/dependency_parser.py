@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxstruct.core.prepared import held
 from jaxstruct.dependencies import prepare
 from jaxstruct.estimators.base import ListEstimator, Training, example_weights
 from jaxstruct.evaluation import attachment
@@ -72,6 +73,7 @@ class DependencyParser(ListEstimator):
 
         The words of a sentence count `sample_weight` times.
         """
+        y = held(y)
         weights = example_weights(sample_weight, len(y))
         found = [attachment([a], [b]) for a, b in zip(y, self.predict(X), strict=True)]
         shares = np.array([one.uas if one.las is None else one.las for one in found])

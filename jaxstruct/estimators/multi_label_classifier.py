@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.labels import LabelCodec
+from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import (
@@ -123,7 +124,7 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
           ValueError: y holds no indicators of the labels of training.
         """
         check_is_fitted(self)
-        y = _indicators(y)
+        X, y = held(X), _indicators(held(y))
         if y.shape[1] != len(self.classes_):
             raise ValueError(
                 f"y has {y.shape[1]} columns, that of training {len(self.classes_)}: one a label, "
@@ -174,7 +175,10 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 def _indicators(y: Any) -> np.ndarray:
     """[n, L] int32 zeros and ones."""
-    array = y.toarray() if issparse(y) else np.asarray(y)
+    array = y.toarray() if issparse(y) else y
+    if isinstance(array, (list, tuple)) and len({np.size(one) for one in array}) > 1:
+        array = np.asarray(array, object)
+    array = np.asarray(array)
     if array.ndim != 2 or array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise ValueError(
             f"y must be [n, L] zeros and ones, got {array.dtype} of shape {array.shape}: "

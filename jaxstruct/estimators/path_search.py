@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import as_numbers, kind_and_text_of
 from jaxstruct.core.feature_encoding import UnseenFeatures, report_unseen_to
+from jaxstruct.core.prepared import held
 from jaxstruct.estimators.base import StructuralEstimator, unsolved_trainings
 from jaxstruct.models.trained import TrainedModel
 
@@ -89,6 +90,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
           ValueError: an argument does not fit; the message names it.
         """
         _last(self.estimator)
+        X, y = held(X), held(y)
         self.Cs_ = _rising(self.Cs)
         scorer = None if self.scoring is None else check_scoring(self.estimator, self.scoring)
         folds: Any = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
@@ -181,6 +183,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Of the best estimator, by `scoring`."""
+        X, y = held(X), held(y)
         if self.scoring is not None:
             scorer: Any = check_scoring(self.estimator, self.scoring)
             return scorer(self._best(), X, y)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 
 from jaxstruct import confidence
@@ -23,6 +22,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
     ListEstimator,
     Training,
+    class_weights,
     example_weights,
     is_log_linear,
     label_array,
@@ -115,9 +115,9 @@ class SequenceLabeller(ListEstimator):
                 "your own as loss, or weights of sequences as sample_weight"
             )
         each = np.ones(len(self.classes_))
-        each[:] = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_[outputs.rows],
-            sample_weight=np.repeat(weights, outputs.lengths),
+        each[:] = class_weights(
+            self.class_weight, self.classes_, self.classes_[outputs.rows],
+            np.repeat(weights, outputs.lengths),
         )  # fmt: skip
         return label_weights(each)
 

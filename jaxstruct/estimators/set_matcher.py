@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from jaxstruct.assignments import prepare
+from jaxstruct.core.prepared import held
 from jaxstruct.estimators.base import ListEstimator, Training, example_weights
 
 
@@ -17,8 +17,9 @@ class SetMatcher(ListEstimator):
     X is a list of n examples: arrays [r, c, d] of features of all pairs, lists of r lists of c
     rows, mappings (row, column) -> row of features of the pairs that may be matched, or tuples
     (one of these, rows, columns) with features of the items; see `jaxstruct.assignments.prepare`. y
-    is a list of n lists of pairs (row, column), or of mappings row -> column. An example whose
-    pairs allow no complete matching gets None (`predict`). There is no `partial_fit`.
+    is a list of n lists of pairs (row, column), or of the other forms there: mappings row ->
+    column, the column of each row, SciPy's two index arrays, indicators. An example whose pairs
+    allow no complete matching gets None (`predict`). There is no `partial_fit`.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being examples. objective: a formulation of
@@ -61,13 +62,14 @@ class SetMatcher(ListEstimator):
         Of complete matchings it is the share of pairs that are right. The pairs of an example count
         `sample_weight` times; without any pair, found or true, it is 1.
         """
+        X, y = held(X), held(y)
         found, weights = self.predict(X), example_weights(sample_weight, len(y))
         if len(found) != len(y):
             raise ValueError(f"X has {len(found)} examples, but y has {len(y)}")
-        counts = np.zeros((len(y), 2))
-        for i, (own, true) in enumerate(zip(found, y, strict=True)):
-            pairs = true.items() if isinstance(true, Mapping) else true
-            made, wanted = set(own or ()), {tuple(pair) for pair in pairs}
+        encoding, counts = self.encoding_, np.zeros((len(y), 2))
+        true = encoding.decode(encoding.outputs(y, X), X)
+        for i, (own, wanted) in enumerate(zip(found, true, strict=True)):
+            made, wanted = set(own or ()), set(wanted)
             counts[i] = 2 * len(made & wanted), len(made) + len(wanted)
         right, every = weights @ counts
         return float(right / every) if every else 1.0

@@ -10,17 +10,19 @@ from typing import Any
 import jax
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, compute_class_weight
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from jaxstruct.core.labels import LabelCodec, check_known
+from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import (
     StructuralEstimator,
     Training,
+    class_weights,
     example_weights,
     is_log_linear,
     of_mean_one,
@@ -128,10 +130,9 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
     def _class_weights(self, y: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """[k] the weights of the classes; 1 where a class has no example."""
         each, present = np.ones(len(self.classes_)), np.unique(numbers[weights > 0])
-        each[present] = compute_class_weight(
-            self.class_weight, classes=self.classes_[present], y=y[weights > 0],
-            sample_weight=weights[weights > 0],
-        )  # fmt: skip
+        each[present] = class_weights(
+            self.class_weight, self.classes_[present], y[weights > 0], weights[weights > 0]
+        )
         return each
 
     def _finish(self, weights: PyTree) -> None:
@@ -173,6 +174,7 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
           ValueError: y holds labels of another kind than training's, text for numbers, say.
         """
         check_is_fitted(self)
+        X, y = held(X), held(y)
         check_known("y", np.ravel(np.asarray(y, object)).tolist(), self.classes_.tolist())
         return super().score(X, y, sample_weight)
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxstruct.core.prepared import held
 from jaxstruct.estimators.base import ListEstimator, Training, example_weights
 from jaxstruct.solvers.predict import predict
 from jaxstruct.trees import (
     Tree,
     leaves,
     prepare,
-    read_tree,
     score,
     summarise,
 )
+from jaxstruct.trees.encoding import as_tree
+from jaxstruct.trees.phrases.tree import is_of_nltk
 
 
 class TreeParser(ListEstimator):
     """Parsing with a grammar that is read off the training trees, one weight a rule.
 
     X is a list of n sentences, lists of tags (or of words, with read_words); y a list of n trees,
-    bracketed texts or `jaxstruct.trees.Tree`. Trees stand for their own sentences, too, so that X
-    may be y. A sentence of which the grammar has no tree gets None (`predict`). There is no
-    `partial_fit`: later trees would bring rules of their own.
+    bracketed texts, `jaxstruct.trees.Tree` or trees of NLTK. Trees stand for their own sentences,
+    too, so that X may be y. A sentence of which the grammar has no tree gets None (`predict`).
+    There is no `partial_fit`: later trees would bring rules of their own.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being sentences. objective: a formulation of
@@ -61,7 +63,8 @@ class TreeParser(ListEstimator):
             raise ValueError(f"X has {len(X)} sentences, but y has {len(y)} trees")
         for i, (sentence, tree) in enumerate(zip(X, y, strict=True)):
             tokens = len(leaves(tree))
-            given = tokens if isinstance(sentence, (str, Tree)) else len(sentence)
+            whole = isinstance(sentence, (str, Tree))
+            given = tokens if whole or is_of_nltk(sentence) else len(sentence)
             if given != tokens:
                 raise ValueError(f"y[{i}] has {tokens} leaves, but X[{i}] has {given} tokens")
         data = prepare(y, read_words=self.read_words, memory=self.memory, loss=self.loss)
@@ -74,7 +77,7 @@ class TreeParser(ListEstimator):
         A sentence without a parse misses all of its own. Those of a sentence count `sample_weight`
         times.
         """
-        y = _trees(y)
+        X, y = held(X), _trees(y)
         weights = example_weights(sample_weight, len(y))
         model = self.model_
         counts = score(y, model.decode(predict(*model.on(X)), y))
@@ -86,4 +89,4 @@ class TreeParser(ListEstimator):
 
 
 def _trees(y: Any) -> list[Tree]:
-    return [read_tree(one, f"y[{i}]") if isinstance(one, str) else one for i, one in enumerate(y)]
+    return [as_tree(f"y[{i}]", one) for i, one in enumerate(y)]

@@ -98,7 +98,7 @@ def _check_inference(sizes: Any, inference: str, inputs: GraphInput, V: int) -> 
     if entries > MOST_ENTRIES:
         raise ValueError(
             f"inputs.plan has width {width}: tables of {sizes.labels}^{width + 1} = {entries} "
-            f'entries, at most {MOST_ENTRIES} fit; take inference="reweighted"'
+            f"entries, at most {MOST_ENTRIES} fit: train without plans"
         )
 
 

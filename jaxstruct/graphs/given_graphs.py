@@ -91,6 +91,9 @@ def _without(rows: Any, ignore: frozenset[str]) -> Any:
 
 def _positions(name: str, edges: Any, names: tuple[Hashable, ...] | None) -> np.ndarray:
     """[E, 2] positions of nodes; `graph_inputs` looks at their range."""
+    shape = getattr(edges, "shape", (0, 2))
+    if hasattr(edges, "tocsr") or (len(shape) == 2 and shape[1] != 2 and edges.size):
+        raise ValueError(f"{name}: edges must be pairs of nodes [E, 2], got {_what(edges)}")
     listed = as_list(f"{name}: edges", edges, "a list of pairs of nodes")
     for e, one in enumerate(listed):
         if isinstance(one, (str, bytes)) or not hasattr(one, "__len__") or len(one) != 2:
@@ -105,6 +108,15 @@ def _positions(name: str, edges: Any, names: tuple[Hashable, ...] | None) -> np.
         if unknown is not None:
             raise ValueError(f"{name}: edges[{e}] joins {text_of(unknown)}, which is no node of it")
     return np.array([[place[end] for end in one] for one in listed], np.int32)
+
+
+def _what(edges: Any) -> str:
+    """Which array or matrix stands in place of edges, and how to make them of it."""
+    if hasattr(edges, "tocsr"):
+        return "a SciPy matrix: np.transpose(scipy.sparse.triu(A).nonzero()) makes them of A"
+    if edges.shape[0] == 2:
+        return f"an array of shape {edges.shape}: transpose it"
+    return f"an array of shape {edges.shape}: np.argwhere(np.triu(A)) makes them of adjacency A"
 
 
 def _of_networkx(name: str, graph: Any, ignore: frozenset[str]) -> ReadGraph:

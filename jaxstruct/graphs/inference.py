@@ -219,9 +219,9 @@ def seen_graph(enumerates: Static, theta: GraphTheta) -> tuple[GraphPotentials, 
     if theta.plan is None and not enumerates.value:
         raise ValueError(
             "inputs have no plans of elimination, without which a graph gives neither the k best "
-            "labellings nor probabilities: make them with graph_inputs(.., plans=True), take "
-            'inference="enumeration" for a few nodes, or graphs.with_log_loss(problem, "bethe"), '
-            '"reweighted" or "pseudo" for a log loss alone'
+            "labellings nor probabilities: make them with plans=True, of few nodes take "
+            'graph_labelling(.., inference="enumeration"), and for a log loss alone '
+            'graphs.with_log_loss(problem, "bethe"), "reweighted" or "pseudo"'
         )
     return graph_potentials_of(theta), theta.plan
 

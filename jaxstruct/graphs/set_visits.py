@@ -1,4 +1,4 @@
-"""Visits to single sets of labels, made for one kernel (`core.one_kernel`).
+"""Visits to single sets of labels, as loops that a CPU does in place.
 
 A set y in {0, 1}^L has F = c + sum_l (u_l + s_l) y_l + sum_{k < l} q^{kl} y_k y_l, where c, s and q
 are of the tables of pairs. Inner products of sets count the labels in which two sets agree: of all
@@ -101,7 +101,7 @@ def squared_norm_of(x: PyTree) -> Array:
     """|Phi(x)|^2."""
     values = x.values if isinstance(x, SparseFeatures) else x
     values = values.astype(jnp.result_type(values.dtype, jnp.float32))  # bytes would wrap
-    # behind a barrier the sum stays one: a product of vectors has no place in `one_kernel`
+    # behind a barrier the sum stays a loop, and calls no library for a product of vectors
     return jnp.sum(jax.lax.optimization_barrier(values * values))
 
 

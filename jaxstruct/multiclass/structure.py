@@ -75,7 +75,7 @@ def _linear_add(output_features: Array | None, w: PyTree, x: PyTree, u: Array) -
 def _squared_norm(x: PyTree) -> Array:
     values = x.values if isinstance(x, SparseFeatures) else x
     values = values.astype(jnp.result_type(values.dtype, jnp.float32))  # bytes would wrap
-    # behind a barrier the sum stays one: a product of vectors has no place in `one_kernel`
+    # behind a barrier the sum stays a loop, and calls no library for a product of vectors
     return jnp.sum(jax.lax.optimization_barrier(values * values))
 
 

@@ -1,4 +1,4 @@
-"""Visits to single examples of classes, made for one kernel (`core.one_kernel`).
+"""Visits to single examples of classes, as loops that a CPU does in place.
 
 The planes of an example are read as they are: they differ in all that they are, a class.
 """

@@ -104,7 +104,7 @@ class SegmentEncoding(NamedTuple):
                 if label not in number:
                     raise ValueError(
                         f"segments[{i}] has the label {text_of(label)}, none of "
-                        f"{self.codec.texts}: name all at the start, classes=[...]"
+                        f"{self.codec.texts}: correct it, or have it among those of training"
                     )
                 if end - start > self.longest:
                     raise ValueError(

@@ -22,12 +22,12 @@ from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
 from jaxstruct.trees.phrases.cleaning import without_outer
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
-from jaxstruct.trees.phrases.tree import Tree, tags, words
+from jaxstruct.trees.phrases.tree import Tree, is_of_nltk, of_nltk, tags, words
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs, weighted_grammar
 
-Trees: TypeAlias = "str | Iterable[Tree | str]"
-"""Trees: one bracketed text of all, or a list of Trees or of bracketed texts, one tree each."""
+Trees: TypeAlias = "str | Iterable[Any]"
+"""Trees: one bracketed text of all, or a list of Trees, trees of NLTK or bracketed texts."""
 Sentences: TypeAlias = "Trees | Sequence[Sequence[str]]"
 """Sentences: lists of what the grammar reads, tags or words; or trees, whose leaves are read."""
 
@@ -185,25 +185,30 @@ def _listed(sentences: Sentences) -> list:
         return _as_trees("sentences", sentences)
     expected = "a list of sentences, each a list of str, or bracketed trees"
     listed = as_list("sentences", sentences, expected)
-    return [
-        read_tree(one, f"sentences[{i}]") if isinstance(one, str) else one
-        for i, one in enumerate(listed)
-    ]
+    return [as_tree(f"sentences[{i}]", one) for i, one in enumerate(listed)]
+
+
+def as_tree(name: str, given: Any) -> Any:
+    """A Tree of bracketed text or of a tree of NLTK; others as they are."""
+    if isinstance(given, str):
+        return read_tree(given, name)
+    return of_nltk(given, name) if is_of_nltk(given) else given
 
 
 def _as_trees(name: str, trees: Trees) -> list[Tree]:
     """Trees one by one, without the outer bracket of a treebank."""
     if isinstance(trees, str):
         return [without_outer(tree) for tree in read_trees(trees, name)]
-    expected = "bracketed text, or a list of Trees or of bracketed texts"
-    if isinstance(trees, Tree):
+    expected = "bracketed text, or a list of Trees, trees of NLTK or bracketed texts"
+    if isinstance(trees, Tree) or is_of_nltk(trees):
         raise ValueError(f"{name} must be {expected}, got one Tree: put it into a list")
     found = []
     for i, one in enumerate(as_list(name, trees, expected)):
-        tree = read_tree(one, f"{name}[{i}]") if isinstance(one, str) else one
+        tree = as_tree(f"{name}[{i}]", one)
         if not isinstance(tree, Tree):
             raise ValueError(
-                f"{name}[{i}] must be a Tree or its bracketed text, got {kind_and_text_of(tree)}"
+                f"{name}[{i}] must be a Tree, one of NLTK or bracketed text, got "
+                f"{kind_and_text_of(tree)}"
             )
         found.append(without_outer(tree))
     return found
@@ -224,7 +229,8 @@ def prepare(
     phrase structure, traces and function tags, is the business of `clean`.
 
     Args:
-      trees: one bracketed text of all trees, or a list of Trees or of bracketed texts.
+      trees: one bracketed text of all trees, or a list of Trees, of trees of NLTK (each word alone
+        below its tag) or of bracketed texts.
       read_words: whether sentences are words, in place of part-of-speech tags.
       rare: of words, those seen at most so often count as their class (`UnknownWords`), as unknown
         words do when parsing.

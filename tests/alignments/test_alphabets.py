@@ -44,7 +44,7 @@ def test_letters_outside_are_an_error_or_left_out():
 
 
 def test_lower_case_is_read_only_when_asked_for():
-    refused("'c' at position 2 .* lower_case='upper'", encode, DNA, "Ac")
+    refused("'c' at position 2 .* text.upper", encode, DNA, "Ac")
     assert encode(DNA, "Ac", lower_case="upper").tolist() == [0, 1]
     both = alphabet("Aa")
     assert encode(both, "aA", lower_case="upper").tolist() == [1, 0]

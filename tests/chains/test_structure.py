@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxstruct.core.one_kernel import one_kernel
 
 from jaxstruct import Space, joint_feature, make_problem
 from jaxstruct.chains.token_features import KernelTokens, token_gram
@@ -326,7 +325,7 @@ def _by_differences(problem, w, x, planes, index, c):
     return differences.values(v, x, apart, index), differences.pack(moved, x), apart
 
 
-by_differences = {False: quick_jit(_by_differences), True: quick_jit(one_kernel(_by_differences))}
+by_differences = quick_jit(_by_differences)
 
 
 @quick_jit
@@ -343,7 +342,7 @@ def looked_up(problem, w, x, planes, y, occupied):
 
         return jax.lax.map(one, (jnp.arange(len(y)), theta, y))
 
-    found = one_kernel(every)(space.differences.look_up, x, planes, theta, y, occupied)
+    found = every(space.differences.look_up, x, planes, theta, y, occupied)
     gram = jax.vmap(space.plane_gram)(x, planes[:, 0], planes, y)
     squared = jax.vmap(space.plane_gram)(x, planes[:, 0], y[:, None], y)[:, 0]
     return found, jax.vmap(space.plane_scores)(theta, planes), gram, squared
@@ -404,7 +403,7 @@ def _check_differences(way, model, share, T, S, kernel=False):
     whole, moved = by_planes(
         problem, w, x, planes, np.where(np.isin(range(n), index)[:, None], c, 0)
     )
-    cut, also, apart = by_differences[kernel](problem, w, x, planes, index, c[index])
+    cut, also, apart = by_differences(problem, w, x, planes, index, c[index])
     differs = (planes != planes[:, :1]).any(axis=1)
     np.testing.assert_array_equal(apart.tokens.count, differs.sum(axis=1))
     inside = planes[:, 0, 1:] >= 0

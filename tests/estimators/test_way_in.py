@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -75,6 +76,27 @@ def _plain(found: Any) -> list:
     if not isinstance(found, np.ndarray):
         return found
     return found.tolist() if found.ndim == 1 else [{*np.flatnonzero(row)} for row in found]
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("queries", "log-linear")])
+def test_iterators_are_read_once(way: str) -> None:
+    model, X, y, _ = WAYS[way]
+    lists, read = clone(model).fit(X, y), clone(model).fit(iter(X), iter(y))
+    assert _plain(read.predict(iter(X))) == _plain(lists.predict(X))
+    assert read.score(iter(X), iter(y)) == lists.score(X, y)
+
+
+@pytest.mark.parametrize("model", [E.StructuralClassifier(), E.SequenceLabeller()])
+@pytest.mark.parametrize("weight", [-1.0, np.nan, "1"])
+def test_weights_of_labels_are_refused_by_their_name(model: Any, weight: Any) -> None:
+    """Classes with a negative weight were trained, and sequences called it `weights`."""
+    model = clone(model).set_params(class_weight={"a": weight, "b": 1.0})
+    X = [[[["f"], ["g"]]], [["f"], ["g"]]][isinstance(model, E.StructuralClassifier)]
+    y = [[["a", "b"]], ["a", "b"]][isinstance(model, E.StructuralClassifier)]
+    refused("class_weight must be finite numbers >= 0", model.fit, X, y)
+    model.set_params(class_weight={"a": 0, "b": 0})
+    refused("class_weight must be .* not all zero", model.fit, X, y)
+    refused("tol 1e-09 is below", model.set_params(class_weight=None, tol=1e-9).fit, X, y)
 
 
 @pytest.mark.parametrize("way", WAYS)

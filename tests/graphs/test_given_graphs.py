@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from jaxstruct.graphs.given_graphs import read_graphs
 from tests.graphs.networks import Network
@@ -47,6 +48,9 @@ WRONG = {
     "one part": ([(np.eye(2),)], r"graphs\[0\] must be \(nodes, edges\)"),
     "edge of three": ([(np.eye(2), [(0, 1, 2)])], r"graphs\[0\]: edges\[0\] must be a pair of no"),
     "edge of a number": ([(np.eye(2), [3])], r"graphs\[0\]: edges\[0\] must be a pair of nodes"),
+    "adjacency": ([(np.eye(3), np.eye(3))], r"pairs of nodes \[E, 2\], got .*np.argwhere\(np.triu"),
+    "sparse": ([(np.eye(3), sparse.eye_array(3))], "got a SciPy matrix: np.transpose"),
+    "two rows": ([(np.eye(3), np.zeros((2, 5)))], "got an array of shape .*: transpose it"),
     "no edges": ([(np.eye(2), 3)], r"graphs\[0\]: edges must be a list of pairs of nodes"),
     "unknown": ([({"x": []}, [("x", "z")])], r"graphs\[0\]: edges\[0\] joins 'z', which is no no"),
     "edge rows": (

@@ -82,5 +82,5 @@ def test_refusals_name_the_place():
     with refused(r"segments\[0\] leaves token 1 in no segment"):
         prepare([[["a"], ["b"]]], [[(0, 1, "X")]], classes=["X"])
     encoding = prepare(X, SPANS).encoding
-    with refused(r"segments\[0\] has the label 'ORG'.*name all at the start"):
+    with refused(r"segments\[0\] has the label 'ORG'.*have it among those of training"):
         encoding.outputs([[(0, 1, "ORG")]], [2])

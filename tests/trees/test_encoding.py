@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import nltk
 import numpy as np
 import pytest
 
@@ -27,6 +28,17 @@ def test_trees_come_back_from_their_numbers(trees) -> None:
     assert encoding.decode(y, [words(tree) for tree in TREES]) == TREES
     bare = encoding.decode(y)[0]
     assert write_line(bare) == "(S (NP (DT DT) (NN NN)) (VP (VBZ VBZ) (NP (DT DT) (NN NN))))"
+
+
+def test_trees_of_nltk_are_trees() -> None:
+    given, encoding = [*map(nltk.Tree.fromstring, PLAIN.splitlines())], prepare(TEXT).encoding
+    assert prepare(given).encoding.grammar.symbols == encoding.grammar.symbols
+    assert encoding.decode(encoding.outputs(given), given) == TREES
+    inputs = encoding.inputs(given).terminals.rows
+    assert inputs.tolist() == encoding.inputs(TREES).terminals.rows.tolist()
+    refused("got one Tree: put it into a list", prepare, given[0])
+    given[0].append("word")
+    refused(r"trees\[0\] has 'word' below 'S': expected one word .* below each tag", prepare, given)
 
 
 def test_sentences_are_tags_or_trees() -> None:
@@ -67,7 +79,7 @@ ENCODING = prepare(TEXT).encoding
 WRONG = {
     "one tree": (lambda: prepare(TREES[0]), "trees must be .*, got one Tree: put it into"),
     "no tree": (lambda: prepare([]), "trees: got none"),
-    "no text": (lambda: prepare([3]), r"trees\[0\] must be a Tree or its bracketed text, got"),
+    "no text": (lambda: prepare([3]), r"trees\[0\] must be a Tree, one of NLTK or bracketed text"),
     "open": (lambda: prepare("(S (A b)"), "trees:1: the text ends inside of"),
     "two in one": (lambda: prepare([PLAIN]), r"trees\[0\]: holds 3 trees, expected exactly"),
     "flag": (lambda: prepare(TEXT, read_words="no"), "read_words must be True or False"),

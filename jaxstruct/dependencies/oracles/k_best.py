@@ -96,7 +96,8 @@ def best_wrong_tree(
     is the only one."""
     potentials, length = checked_potentials(potentials, length)
     T1, _, R = potentials.shape
-    given = Decoded(*y, jnp.zeros((), potentials.dtype))
+    heads, labels = map(jnp.asarray, y)
+    given = Decoded(heads, labels, jnp.zeros((), potentials.dtype))
     whole = _Set(given, jnp.int32(0), jnp.zeros((T1, R), bool))
     found = _branches(potentials, length, projective, whole).best
     return jax.tree.map(lambda leaf: leaf[jnp.argmax(found.score)], found)

@@ -85,6 +85,7 @@ def average_precision_augmented(
     Source: Y. Yue, T. Finley, F. Radlinski and T. Joachims, "A support vector method for optimizing
     average precision", SIGIR 2007, algorithm 1.
     """
+    scores, relevance = jnp.asarray(scores), jnp.asarray(relevance)
     places = jnp.arange(scores.shape[0], dtype=jnp.int32)
     real = places < length
     relevant = real & (relevance > 0)

@@ -117,7 +117,7 @@ def look_up_planes(
 def _look_up_one_by_one(
     problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree, inputs: PyTree
 ) -> tuple[Array, PlaneLookup]:
-    """`look_up_planes` in one kernel, one occupied slot after the other."""
+    """`look_up_planes`, one occupied slot after the other."""
 
     def every(
         differences: Differences, inputs: PyTree, outputs: PyTree, occupied: Array, batch: Batch,

@@ -271,7 +271,7 @@ def _visits_in_place(
     problem: Problem, static: Static, seen: list[Seen], w: PyTree, multipliers: list[Array],
     grouped: list[Array], spans: tuple,
 ) -> tuple[PyTree, list[Array], Array]:  # fmt: skip
-    """Each visit writes its multipliers, as is cheap within one kernel."""
+    """Each visit writes its multipliers, as is cheap in loops without scatters."""
     options, turns = static.value
 
     def of_bucket(bucket: Seen, order: Array) -> Callable:

@@ -94,6 +94,16 @@ def _makes_a_problem(given: Any) -> bool:
     return callable(given) and getattr(given, "__name__", "") == "problem"
 
 
+def check_certifiable(name: str, tolerance: float, dtype: jnp.dtype) -> None:
+    """Raise ValueError where the dtype of the weights cannot certify the tolerance."""
+    finest = FINEST.get(str(dtype), math.inf)
+    if tolerance < finest:
+        raise ValueError(
+            f"{name} {tolerance:g} is below what {dtype} certifies ({finest:g}): raise it"
+            + (", or use float64 weights" if str(dtype) == "float32" else "")
+        )
+
+
 def check_run(
     C: float,
     tolerance: float | None,
@@ -115,12 +125,8 @@ def check_run(
     for name, value in (("tolerance", tolerance), ("epsilon", epsilon)):
         if value is not None:
             _positive(name, value)
-    finest = FINEST.get(str(dtype), math.inf)
-    if tolerance is not None and tolerance < finest:
-        raise ValueError(
-            f"tolerance {tolerance:g} is below what {dtype} certifies ({finest:g}): raise it"
-            + (", or use float64 weights" if str(dtype) == "float32" else "")
-        )
+    if tolerance is not None:
+        check_certifiable("tolerance", tolerance, dtype)
     if isinstance(max_passes, bool) or not isinstance(max_passes, (int, np.integer)):
         raise ValueError(f"max_passes must be an integer, got {text_of(max_passes)}")
     if max_passes < 1:

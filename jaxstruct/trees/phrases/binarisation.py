@@ -151,5 +151,6 @@ def _check_label(label: str, options: Binarisation) -> None:
     for name, text in (("separator", options.separator), ("mark", options.mark)):
         if text in label:
             raise ValueError(
-                f"label: got {label!r}, which holds the {name} {text!r}; choose another {name}"
+                f"label: got {label!r}, which holds {text!r}, the {name} of new symbols: rename it "
+                "in the trees"
             )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from jaxstruct.core.checks import text_of
 
 T = TypeVar("T")
 
@@ -91,8 +93,36 @@ def check_tree(tree: object, name: str = "tree") -> None:
     """Raises a ValueError unless this is a Tree."""
     if not isinstance(tree, Tree):
         raise ValueError(
-            f"{name}: got {kind_of(tree)}, expected one Tree; see bracketing.read_tree"
+            f"{name}: got {kind_of(tree)}, expected one Tree of jaxstruct.trees; read_tree makes "
+            "it of a bracketed text, such as str() of a tree of NLTK"
         )
+
+
+def is_of_nltk(value: object) -> bool:
+    """Whether this is a tree of NLTK: a list of children with a method `label`."""
+    return isinstance(value, list) and callable(getattr(value, "label", None))
+
+
+def of_nltk(tree: Any, name: str) -> Tree:
+    """A tree of NLTK as a Tree; a label over one text is a leaf, (tag, word).
+
+    Raises:
+      ValueError: a leaf is no text, or stands beside others, so that it has no tag of its own.
+    """
+    order, made = [tree], {}
+    for node in order:  # parents first
+        below = [child for child in node if not is_of_nltk(child)]
+        if below and (len(node) > 1 or not isinstance(below[0], str)):
+            raise ValueError(
+                f"{name} has {text_of(below[0])} below {node.label()!r}: expected one word as text "
+                "below each tag, (TAG word)"
+            )
+        order.extend([] if below else node)
+    for node in reversed(order):
+        leaf = node and isinstance(node[0], str)
+        below = {"word": node[0]} if leaf else {"children": tuple(made[id(one)] for one in node)}
+        made[id(node)] = Tree(node.label(), **below)
+    return made[id(tree)]
 
 
 def _outline(tree: Tree) -> Iterator[tuple[str, str | None, int]]:

@@ -33,6 +33,11 @@ JSON = {
     ],
     "multi_label": [{"caps": True}, ["word=x"]],
     "candidates": [{"good": {"f": 1.0}, "bad": {"g": 1.0}}, {"z": ["h"]}],
+    "segments": [[["a", "b"], ["b"]], [["b"]]],
+    "dependency_parser": [[{"word": "a"}, {"word": "b"}], [{"word": "b"}]],
+    "assignment": [[[["f"], ["g"]], [["g"], ["f"]]], [[["f"]]]],
+    "document_ranking": [[["f"], ["g"]], [["g"]]],
+    "sample_labels": [[["f"], ["g"]], [["g"]]],
 }
 """Two records of each model."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from experiments.lib.reading import Line
 from jaxstruct.models import BadRecord
 from jaxstruct.trees.phrases.bracketing import read_tree
 from tests.experiments.label_files.cases import model_of
+from tests.lib.refusals import refused
 
 
 def read(format: str, text: str, output_type: str = "multiclass", **options) -> list[Item]:
@@ -170,6 +172,11 @@ def test_a_format_is_told_by_the_end_of_a_name_or_by_the_model() -> None:
         format_of("a.svm", chain, "auto")
     with pytest.raises(ValueError, match="read as conll, which does not serve a model of multicl"):
         format_of("a.conll", rows, "auto")
+
+
+def test_a_model_that_no_format_serves_is_predicted_with_in_python() -> None:
+    encoding = SimpleNamespace(structure="kernel_chain")
+    refused("served by no format.*load", format_of, "a", SimpleNamespace(encoding=encoding), "auto")
 
 
 def test_labels_that_lines_cannot_hold_are_refused() -> None:

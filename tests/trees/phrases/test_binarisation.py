@@ -102,9 +102,9 @@ def test_labels_of_a_symbol() -> None:
 @pytest.mark.parametrize(
     ("label", "options", "message"),
     [
-        ("A+B", FULL, "'A\\+B', which holds the separator '\\+'; choose another separator"),
-        ("@A", FULL, "'@A', which holds the mark '@'; choose another mark"),
-        ("A@", FULL, "holds the mark"),
+        ("A+B", FULL, "'A\\+B', which holds '\\+', the separator of new symbols: rename"),
+        ("@A", FULL, "'@A', which holds '@', the mark of new symbols: rename"),
+        ("A@", FULL, "the mark of"),
         ("", FULL, "label: got an empty one"),
         ("A", Binarisation("up"), "branching: got 'up', expected 'right' or 'left'"),
         ("A", Binarisation(memory=-1), "memory: got -1, expected at least 0"),

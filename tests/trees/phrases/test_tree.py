@@ -103,5 +103,5 @@ def test_parts_of_other_types() -> None:
 
 def test_walks_over_what_is_no_tree() -> None:
     for walk in (leaves, words, tags, depth, constituents, preorder):
-        with refused("tree: got list, expected one Tree; see"):
+        with refused("tree: got list, expected one Tree of jaxstruct.trees; read_tree"):
             walk([Tree("NN", word="dog")])
