@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import platform
 import sys
 import time
+
+from jaxstruct.core.compiler import record_of_passing
 
 USED = ("jax", "jaxlib", "numpy", "optax")
 
@@ -61,6 +64,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(versions())
         return 0
     holds = check_installation()
+    if holds:  # ends the warning of a JAX newer than those that were tried
+        record = record_of_passing()
+        with contextlib.suppress(OSError):
+            record.parent.mkdir(parents=True, exist_ok=True)
+            record.touch()
     print(
         "jaxstruct works here" if holds else "jaxstruct does not work here: report the lines above"
     )

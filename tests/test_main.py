@@ -7,6 +7,7 @@ import pytest
 
 import jaxstruct
 from jaxstruct import __main__ as command
+from jaxstruct.core.compiler import record_of_passing
 from tests.lib.refusals import refused
 
 
@@ -18,8 +19,11 @@ def test_versions(capsys) -> None:
 
 
 @pytest.mark.smoke
-def test_an_installation_that_works(capsys) -> None:
+def test_an_installation_that_works(capsys, monkeypatch, tmp_path) -> None:
+    """It is noted, which ends the warning of an untried JAX."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert command.main([]) == 0
+    assert record_of_passing().exists()
     text = capsys.readouterr().out
     assert "status CONVERGED" in text and text.endswith("jaxstruct works here\n")
 

@@ -55,7 +55,7 @@ def numbers_of(version: str) -> tuple[int, ...]:
 def record_of_passing() -> Path:
     """The file that says that `python -m jaxstruct` has passed with the JAX of this process."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    versions = (importlib.metadata.version(name) for name in ("jaxstruct", "jax", "jaxlib"))
+    versions = (importlib.metadata.version(name) for name in ("jax", "jaxlib"))
     return cache / "jaxstruct" / "-".join(["passed", *versions])
 
 

@@ -85,7 +85,8 @@ def in_turn(function: Callable) -> Callable:
     """The function of one example whose `vmap`, however nested, takes the examples in turn.
 
     Args:
-      function: of pytrees of arrays by position, which it reads by `entry`, to arrays. Keep what comes back: each is a new function to compile.
+      function: of pytrees of arrays by position, which it reads by `entry`, to arrays. Keep what
+        comes back: each is a new function to compile.
 
     Returns:
       The function of arrays. It has no derivative.

@@ -14,6 +14,11 @@ def _own_bases(cls: type) -> list[type]:
     return [base for base in cls.__mro__ if base.__module__.startswith("jaxstruct.")]
 
 
+def _section(cls: type, name: str) -> str:
+    """What follows a heading of a docstring; from Python 3.13 on its indentation is gone."""
+    return inspect.cleandoc(cls.__doc__).partition(f"\n{name}")[2]
+
+
 @pytest.mark.parametrize("name", estimators.__all__)
 def test_every_fitted_attribute_has_an_entry(name) -> None:
     bases = _own_bases(getattr(estimators, name))
@@ -24,7 +29,7 @@ def test_every_fitted_attribute_has_an_entry(name) -> None:
     fitted = {one for line in assigned for one in re.findall(r"\.([A-Za-z]\w*_)\b", line)}
     fitted |= {key for base in bases for key, value in vars(base).items()
                if isinstance(value, property) and key.endswith("_")}  # fmt: skip
-    sections = "\n".join(base.__doc__.partition("    Attributes")[2] for base in bases)
+    sections = "\n".join(_section(base, "Attributes") for base in bases)
     entries = {one for names in re.findall(r"(\w+_(?:, \w+_)*): ", sections)
                for one in names.split(", ")}  # fmt: skip
     assert fitted and fitted <= entries

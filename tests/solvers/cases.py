@@ -78,7 +78,7 @@ class Case(NamedTuple):
         sizes, form = batch_and_group(problem, settings, batch), FORMULATIONS[formulation]
         rows = np.arange(len(task.terms.cap))
         return Run(
-            problem, form, resolved_settings(problem, form, settings, task, sizes), task,
+            problem, form, resolved_settings(problem, settings, task, sizes), task,
             OneDevice(problem, task, sizes), np.where(rows < len(self.y), rows, -1),
             oracle_for(problem, form), None, SweepBuffers(),
         )  # fmt: skip
