@@ -185,7 +185,7 @@ def _grades(i: int, own: Any) -> np.ndarray:
     found = as_list(
         f"relevances[{i}]", own,
         "a list, the relevance of each document (of a flat list of all rows give DocumentRanker "
-        "groups=, the query of each row)",
+        "their groups, the query of each row)",
     )  # fmt: skip
     grades = np.asarray(found)
     if grades.size and (

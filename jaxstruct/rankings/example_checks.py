@@ -106,7 +106,7 @@ def _check_losses(measure: Measure, P: int, n: int, where: str) -> None:
     if wrong.size:
         j = wrong[0]
         raise ValueError(
-            f"loss must be finite and >= 0, got {losses[j]} for tp={tp[j]:g}, fp={fp[j]:g}, "
-            f"fn={P - tp[j]:g}, tn={n - P - fp[j]:g}: a measure that is to be large is 1 - it, and "
+            f"loss must be finite and >= 0, got {losses[j]} for tp {tp[j]:g}, fp {fp[j]:g}, "
+            f"fn {P - tp[j]:g}, tn {n - P - fp[j]:g}: a measure that is to be large is 1 - it, and "
             "quotients need jnp.maximum(.., 1) below"
         )

@@ -136,7 +136,7 @@ def test_flat_rows_with_their_queries(graded):
     assert sorted(places[ids == "q3"]) == [*range(8)]
     with refused(r"groups must be \[96\], the query of each row.*np.repeat"):
         ranker.predict(flat, groups=[8] * 12)
-    with refused(r"relevances\[0\] must be a list.*give DocumentRanker groups="):
+    with refused(r"relevances\[0\] must be a list.*give DocumentRanker their groups"):
         DocumentRanker().fit(flat, grades.astype(int))
     with refused(r"X\[1\] has no document"):
         ranker.decision_function([X[0], X[0][:0]])
@@ -185,7 +185,7 @@ def test_which_of_two_words_is_positive_is_said():
             {"loss": lambda tp, fp, fn, tn: -fn - fp},
         ),
         (
-            "got nan for tp=0, fp=0, fn=",
+            "got nan for tp 0, fp 0, fn ",
             rare(0)[1],
             {"loss": lambda tp, fp, fn, tn: 1 - tp / (tp + fp)},
         ),
