@@ -43,7 +43,7 @@ def draw_input(rng: np.random.Generator, kind: int) -> str:
     table = transitions(kind)
     letters = [rng.choice(np.flatnonzero(table.sum(axis=1)))]
     for _ in range(rng.integers(SHORTEST, LONGEST + 1) - 1):
-        letters.append(rng.choice(4, p=table[letters[-1]]))
+        letters.append(int(rng.choice(4, p=table[letters[-1]])))
     return "".join(ALPHABET[letter] for letter in letters)
 
 

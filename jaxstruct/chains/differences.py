@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ class Differences(NamedTuple):
     stop: Array | None
 
 
-def _narrow(largest: int) -> type:
+def _narrow(largest: int) -> Any:
     """The narrowest signed dtype of integers from -1 to `largest`."""
     fits = (kind for kind in (jnp.int8, jnp.int16) if largest <= jnp.iinfo(kind).max)
     return next(fits, jnp.int32)

@@ -94,7 +94,8 @@ def _value_and_slope(
         return _sums_of_block(problem, weights, block, b)
 
     sums = jnp.stack([jnp.sum(jax.lax.map(of_block, bucket), axis=0) for bucket in blocks])
-    return tuple(jnp.sum(sums, axis=0))
+    value, slope = jnp.sum(sums, axis=0)
+    return value, slope
 
 
 def _next(search: _Search, tolerance: float) -> _Search:

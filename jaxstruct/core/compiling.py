@@ -55,7 +55,7 @@ class Program:
         functools.update_wrapper(self, function)
         self.function = function
         self._name = f"{function.__module__}.{function.__qualname__}"
-        self._given = {"static_argnums": static_argnums, "donate_argnums": donate_argnums}
+        self._static, self._donated = static_argnums, donate_argnums
 
     @functools.cached_property
     def _compiled(self) -> Any:
@@ -68,7 +68,10 @@ class Program:
                 listener(words)
             return function(*arguments)
 
-        return jax.jit(traced, compiler_options=compiler_options(), **self._given)
+        return jax.jit(
+            traced, static_argnums=self._static, donate_argnums=self._donated,
+            compiler_options=compiler_options(),
+        )  # fmt: skip
 
     def __call__(self, *arguments: Any) -> Any:
         """The function's value.

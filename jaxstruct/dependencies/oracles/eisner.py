@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import in_column_blocks
 from jaxstruct.core.types import Array
-from jaxstruct.dependencies.oracles.spans import fill, of_arcs, whole_sentences
+from jaxstruct.dependencies.oracles.spans import Charts, fill, of_arcs, whole_sentences
 
 CELLS, FEWEST = 2**15, 4
 """Numbers of one chart of a block of columns, so that all its charts stay in the caches, and how
@@ -30,7 +30,7 @@ def _best(value: Callable, begin: int, turns: Array) -> tuple[Array, tuple[Array
     return found, (place,)
 
 
-def _fill(right_arcs: Array, left_arcs: Array) -> tuple:
+def _fill(right_arcs: Array, left_arcs: Array) -> Charts:
     return fill(right_arcs, left_arcs, _best, (jnp.zeros(right_arcs.shape, jnp.int32),) * 3)
 
 
