@@ -164,6 +164,8 @@ def _add(tables: _Segments, w: PyTree, x: SegmentInput, u: SegmentTheta) -> PyTr
 def _gram_action(tables: _Segments, phrases: int, x: SegmentInput, u: SegmentTheta) -> SegmentTheta:
     """A_x A_x' u through the inner products of tokens, and through which phrases are the same."""
     gram = x.gram
+    if gram is None:
+        raise ValueError("inputs lack what training reads: make them by segment_inputs")
     if tables.window.radius:
         gram = windowed_gram(gram, x.length, tables.window)
     flat = u.tokens.reshape(len(u.tokens), -1)

@@ -58,7 +58,7 @@ def test_a_graph_without_attributes_learns_by_its_edges(tmp_path) -> None:
     assert labeller.encoding_.nodes.names == ("constant",)
     model = js.load(js.save(labeller, tmp_path / "m"))
     assert model.predict(graphs) == labeller.predict(graphs)
-    with refused("name some, or give constant=1.0"):
+    with refused("name one at least"):
         GraphLabeller(constant=0.0).fit(graphs, [[*"aba"]])
 
 

@@ -81,5 +81,6 @@ def test_a_run_asks_once_what_stays_as_it_is():
         finally:
             sys.setprofile(before)
     assert found.statistics.passes == 10 and calls["resolved_settings"] == 1
-    assert calls["open_run"] == 1 and calls["open_round"] == 10
+    assert calls["open_run"] == 1
+    assert calls["open_round"] in (10, 11)  # a search among multiples of w opens one
     assert calls.total() < 2500
