@@ -60,7 +60,7 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way):
     assert solution.status == Status.CONVERGED
     assert solution.primal == pytest.approx(truth.objective, rel=fine)
     assert solution.dual == pytest.approx(truth.objective, rel=fine)
-    losses, used, w = case.loss[case.y], weights > 0, flat(solution.state.weights)
+    losses, used, w = case.loss[case.y], weights > 0, flat(solution.weights)
     of_case = formulation, case.psi(), losses, case.y, C, weights
     np.testing.assert_allclose(solution.slack[used], slacks(problem(*of_case), w)[used], atol=1e-9)
     assert solution.slack.shape == (N,)
@@ -121,12 +121,14 @@ def test_buckets_change_nothing(x64, formulation):
 
 
 def test_only_real_examples_are_counted(x64):
-    """Three buckets of 12 examples in 24 rows; two oracle calls a certified pass, else one."""
+    """Three buckets of 12 examples in 24 rows; two oracle calls a certified pass, else one, and one
+    more for each multiple of w that the last certificate tries."""
     case, seen = random_case(1, sparse=True), []
     solution = solved(case, max_passes=5, tolerance=1e-9, callback=seen.append)
     assert solution.details.rows.shape == (24,) and (solution.details.rows < 0).sum() == 12
-    assert [p.info.oracle_calls for p in seen] == [N, N, N, N, 2 * N]
-    assert solution.statistics.oracle_calls == 6 * N
+    calls = [p.info.oracle_calls for p in seen]
+    assert calls[:4] == [N] * 4 and calls[4] % N == 0 and 2 * N <= calls[4] <= 6 * N
+    assert solution.statistics.oracle_calls == sum(calls)
     occupied = np.asarray(solution.state.sets.occupied)[solution.details.rows >= 0]
     assert solution.statistics.planes_kept == occupied[:, 1:].sum() > 0
     padding = np.asarray(solution.state.sets.occupied)[solution.details.rows < 0]
