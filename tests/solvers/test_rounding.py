@@ -128,7 +128,7 @@ def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
             max_passes=30,
         )  # fmt: skip
         edge = Edge(case.x.astype(np.float32), case.y, case.loss, C)
-        certificate, w = solution.certificate, flat(solution.state.weights)
+        certificate, w = solution.certificate, flat(solution.weights)
         beta = dense_beta(solution.state.sets, len(case.y), 4)
         primal, dual = values(edge, formulation, w, beta)
         assert abs((primal - dual) - certificate.gap) <= certificate.rounding
