@@ -94,7 +94,7 @@ class TrainedModel:
                 raise
             none = set(error.which.tolist())
             kept = [x for i, x in enumerate(data) if i not in none]
-            with report_unseen_to(lambda notice, count: None):  # it was told of
+            with report_unseen_to(lambda notice, count: None):  # reported before
                 others = iter(self.predict(kept, batch=batch))
             return [None if i in none else next(others) for i in range(len(data))]
         none = [i for i, one in enumerate(found) if one is None]

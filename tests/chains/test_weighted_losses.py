@@ -35,14 +35,12 @@ def examples():
 
 
 @pytest.mark.parametrize("name", ["1:3:10", "reals", "one is 0"])
-def test_slack_rescaling_converges(name):
-    """Searched for, each of these ended INEXACT_ORACLE. Block ascent in float32 may stall at a gap
-    of a few thousandths, by the version of XLA: then the run ends at its limit of passes."""
-    data = js.chains.prepare(*examples(), loss=js.chains.label_weights(WEIGHTS[name]))
+def test_slack_rescaling_converges(x64, name):
+    """Searched for, each of these ended INEXACT_ORACLE. In float32 block ascent may stall."""
+    data = js.chains.prepare(*examples(), loss=js.chains.label_weights(WEIGHTS[name]), dtype="float64")
     for formulation in ("svm1_slack", "svm2_slack"):
         found = js.fit(*data, formulation, C=10.0)
-        assert found.status in (js.Status.CONVERGED, js.Status.PASS_LIMIT)
-        assert found.primal - found.dual < 0.005 * found.primal
+        assert found.status == js.Status.CONVERGED
 
 
 @pytest.mark.parametrize(("weights", "most"), [

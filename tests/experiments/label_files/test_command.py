@@ -57,8 +57,9 @@ def test_json_lines_serve_every_wing(tmp_path, capsys, name: str) -> None:
     assert (run.counts.records, run.counts.bad) == (3, bad)
     report = (tmp_path / "new.labelled.jsonl.bad.tsv").read_text().splitlines()
     assert report[0] == "line\treason" and len(report) == 1 + bad
-    told = dict(line.split("\t") for line in report[1:])
-    assert told.pop("2").startswith("no JSON") and all("no output" in one for one in told.values())
+    reasons = dict(line.split("\t") for line in report[1:])
+    assert reasons.pop("2").startswith("no JSON")
+    assert all("no output" in one for one in reasons.values())
     printed = capsys.readouterr()
     assert "records a second" in printed.out and f"{bad} of 3 records are bad" in printed.err
     assert run.table.rows[0][2:4] == [3, bad] and run.seconds >= run.compiling >= 0
