@@ -37,7 +37,8 @@ def examples():
 @pytest.mark.parametrize("name", ["1:3:10", "reals", "one is 0"])
 def test_slack_rescaling_converges(x64, name):
     """Searched for, each of these ended INEXACT_ORACLE. In float32 block ascent may stall."""
-    data = js.chains.prepare(*examples(), loss=js.chains.label_weights(WEIGHTS[name]), dtype="float64")
+    loss = js.chains.label_weights(WEIGHTS[name])
+    data = js.chains.prepare(*examples(), loss=loss, dtype="float64")
     for formulation in ("svm1_slack", "svm2_slack"):
         found = js.fit(*data, formulation, C=10.0)
         assert found.status == js.Status.CONVERGED
