@@ -31,7 +31,8 @@ class Solution(NamedTuple):
       weights: w of the best primal found. status, message: how it ended.
       primal, dual, gap: best P, best D and P - D; P >= optimum >= D given an exact oracle, up to
         certificate.rounding.
-      certificate: of the last certified round. slack: [n] its xi_i.
+      certificate: of the last certified round. slack: [n] xi_i of the w that it speaks of (for SVM0
+        before its scale).
       statistics: counts and times.
       formulation, C: what was solved.
       state: to go on from (dual variables, planes), None where the solver keeps none; the

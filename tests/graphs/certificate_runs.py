@@ -21,6 +21,7 @@ import numpy as np
 import jaxstruct as js
 from jaxstruct.graphs.marginals import marginal_outputs
 from tests.graphs.structure_cases import Graphs, Options, flat, random_graphs
+from tests.solvers.cases import of_slack
 from tests.truth.formulations import primal_value, problem
 from tests.truth.local_polytope import vertices
 from tests.truth.quadratic_program import solve_primal
@@ -127,7 +128,7 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
     """Train once; raise AssertionError where the certificate says what is not so."""
     given = drawn_graphs(seed, S)
     solution = _trained(given, oracle, formulation, C)
-    at_end, best = (flat(w).astype(float) for w in (solution.state.weights, solution.weights))
+    at_end, best = (of_slack(solution), flat(solution.weights))
     certificate, solved = solution.certificate, solution.status.solved
     labellings = with_labellings(given)
     true, exact = (labellings.primal(formulation, w, C) for w in (best, at_end))

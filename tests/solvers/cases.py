@@ -173,6 +173,12 @@ def flat(weights: object) -> np.ndarray:
     return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(weights)])
 
 
+def of_slack(solution: Solution) -> np.ndarray:
+    """The w whose slacks a solution has: that of its state, or a multiple that was certified."""
+    scale = 1.0 if solution.formulation == "svm0" else solution.certificate.scale
+    return scale * flat(solution.state.weights)
+
+
 def joint_features(problem: Problem, x: object, k: int) -> np.ndarray:
     """[n, k, D] from `joint_feature`, for single-integer outputs."""
     outputs = np.arange(k, dtype=np.int32)

@@ -12,7 +12,7 @@ from jaxstruct import Settings, fit, predict
 from jaxstruct.solvers.n_slack import cutting_plane, oracle_pass, sweeps
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
-from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, random_case
+from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, of_slack, random_case
 from tests.truth.quadratic_program import dual_value
 
 N, K = 10, 6
@@ -214,13 +214,12 @@ def test_slacks_bound_the_empirical_risk(x64, formulation, C):
     """Propositions 9 and 12; for SVM2 the mean of xi^2."""
     case = random_case(1)
     solution = fit(case.problem(), case.x, case.y, formulation, C, tolerance=1e-8, settings=FULL)
-    weights = solution.state.weights
-    predicted = predict(case.problem(), weights, case.x)
+    predicted = predict(case.problem(), solution.state.weights, case.x)
     delta = case.loss if formulation in RESCALED else 1 - np.eye(4)
     risk = delta[case.y, predicted].mean()
     power = 2 if formulation.startswith("svm2") else 1
     margins = case.psi()[np.arange(12), case.y][:, None] - case.psi()
-    H = required(formulation, losses(case, formulation), margins @ flat(weights))
+    H = required(formulation, losses(case, formulation), margins @ of_slack(solution))
     H[np.arange(12), case.y] = 0.0
     np.testing.assert_allclose(solution.slack, H.max(axis=1), atol=1e-10)
     assert solution.certificate.risk_bound == pytest.approx((solution.slack**power).mean())

@@ -17,6 +17,7 @@ from tests.solvers.cases import (
     case_for,
     dense_multipliers,
     flat,
+    of_slack,
     padded_rows,
     random_case,
 )
@@ -60,7 +61,7 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way):
     assert solution.status == Status.CONVERGED
     assert solution.primal == pytest.approx(truth.objective, rel=fine)
     assert solution.dual == pytest.approx(truth.objective, rel=fine)
-    losses, used, w = case.loss[case.y], weights > 0, flat(solution.weights)
+    losses, used, w = case.loss[case.y], weights > 0, of_slack(solution)
     of_case = formulation, case.psi(), losses, case.y, C, weights
     np.testing.assert_allclose(solution.slack[used], slacks(problem(*of_case), w)[used], atol=1e-9)
     assert solution.slack.shape == (N,)

@@ -13,7 +13,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.chains.enumeration import LOSSES
 from tests.chains.structure_cases import RICH, Model, random_sequences
-from tests.solvers.cases import FULL, SOFT, flat
+from tests.solvers.cases import FULL, SOFT, flat, of_slack
 from tests.solvers.chain_training import Training
 from tests.solvers.test_oracle import required
 
@@ -127,7 +127,7 @@ def test_slacks_bound_the_empirical_risk(x64, formulation):
     place = (every.outputs == predicted[:, None]).all(axis=2).argmax(axis=1)
     rescaled = "_" in formulation
     risk = (delta if rescaled else delta > 0)[np.arange(case.n), place].mean()
-    margins = (every.psi[:, :1] - every.psi) @ flat(solution.state.weights)
+    margins = (every.psi[:, :1] - every.psi) @ of_slack(solution)
     H = required(formulation, delta, margins)
     H[:, 0] = 0.0
     H[~every.several] = 0.0

@@ -13,7 +13,14 @@ from jaxstruct.solvers.checkpoints.run_state import load_solution
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.placement.mesh import deal
 from tests.lib.refusals import refused
-from tests.solvers.cases import case_for, dense_multipliers, flat, padded_rows, random_case
+from tests.solvers.cases import (
+    case_for,
+    dense_multipliers,
+    flat,
+    of_slack,
+    padded_rows,
+    random_case,
+)
 from tests.solvers.test_buckets import bucketed
 from tests.solvers.test_resuming import assert_same_end, buckets, killed_again_and_again
 from tests.solvers.test_size_classes import OUTPUT_TYPES, D, S
@@ -63,7 +70,7 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, shards
     assert solution.status == Status.CONVERGED
     assert solution.primal == pytest.approx(truth.objective, rel=1e-5)
     assert solution.dual == pytest.approx(truth.objective, rel=1e-5)
-    losses, used, w = case.loss[case.y], weights > 0, flat(solution.state.weights)
+    losses, used, w = case.loss[case.y], weights > 0, of_slack(solution)
     of_case = formulation, case.psi(), losses, case.y, C, weights
     np.testing.assert_allclose(solution.slack[used], slacks(problem(*of_case), w)[used], atol=1e-9)
     rows = solution.details.rows

@@ -12,7 +12,7 @@ from jaxstruct.core.status import MESSAGES
 from jaxstruct.solvers.loop.host_loop import STILL_ROUNDS, Best, Round, Rules, improve, status_of
 from jaxstruct.solvers.loop.trace import Entry
 from jaxstruct.solvers.objective.certificate import Certificate
-from tests.solvers.cases import FULL, WAYS, flat, random_case
+from tests.solvers.cases import FULL, WAYS, of_slack, random_case
 from tests.truth.quadratic_program import problem as enumerated
 from tests.truth.quadratic_program import slacks
 
@@ -111,9 +111,10 @@ def test_the_epsilon_rule_is_the_papers(x64, formulation, variant, way):
     )
     assert solution.status == Status.EPSILON and solution.status.solved
     data = enumerated(formulation, case.psi(), case.loss[case.y], case.y, C)
-    xi = slacks(data, flat(solution.state.weights))
+    w = of_slack(solution)
+    xi = slacks(data, w)
     sets = solution.state.sets
-    H = data.b - data.s * (data.dpsi @ flat(solution.state.weights))
+    H = data.b - data.s * (data.dpsi @ w)
     occupied = np.asarray(sets.occupied)[:12]
     known = np.where(occupied, H[np.arange(12)[:, None], np.asarray(sets.outputs[0])[:12]], 0.0)
     assert (xi - np.maximum(known.max(axis=1), 0.0)).max() <= epsilon * (1 + 1e-9)

@@ -261,8 +261,8 @@ def _wanted(rules: Rules, best: Best, certificate: Certificate | None) -> float 
 def searched(
     found: Round, examples: int, state: Any, passes: list[Scaled], seconds: dict[str, float]
 ) -> Round:
-    """A round after a search among the multiples of its w: with the certificate, weights and slack
-    of the best of these where it is better, and the calls and seconds of the search alone.
+    """A round after a search among the multiples of its w: with the certificate and slack of the
+    best of these where it is better, and the calls and seconds of the search alone.
 
     Args:
       examples: how many a pass calls. state: the one to go on from.
@@ -277,10 +277,10 @@ def searched(
         return found
     if not best.certificate.primal < found.certificate.primal:
         return found
+    info = info._replace(certificate=best.certificate, estimate=best.certificate, slack=best.slack)
     return found._replace(
-        certificate=best.certificate, primal=best.certificate.primal,
-        weights=best.weights, slack=best.slack,
-    )  # fmt: skip
+        certificate=best.certificate, primal=best.certificate.primal, slack=best.slack, info=info
+    )
 
 
 def _entry(best: Best, found: Round, start: StartCounters) -> Entry:

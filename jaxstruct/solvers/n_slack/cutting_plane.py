@@ -207,7 +207,8 @@ def least_multiple_of(
         sets, report, _ = call_all(now, "certify", w, sets, none_enters)
         norm = coordinate_norm(place.problem, w, place.task.inputs[0])
         certificate, terms = now.certified(report, *ray.products(c), norm, place.off_by)
-        return Scaled(c, certificate, terms, w, place.in_buckets(report.terms.slack))
+        slack = place.in_buckets(report.terms.slack)
+        return Scaled(c, certificate._replace(scale=c), terms, slack)
 
     def alike(numbers: Sequence[float]) -> list[float]:
         return place.processes.gather_numbers(numbers)[0].tolist()

@@ -105,22 +105,26 @@ def ray_of(
 
 
 def multiple(w: PyTree, c: float) -> PyTree:
-    """c w, in the dtype of w."""
-    return jax.tree.map(lambda leaf: leaf * leaf.dtype.type(c), w)
+    """c w, in the dtype of w and where w is; made on the host, so that no program is compiled."""
+
+    def scaled(leaf: jax.Array) -> jax.Array:
+        place = leaf.sharding if leaf.committed else None  # another place is another program
+        return jax.device_put(np.asarray(leaf) * leaf.dtype.type(c), place)
+
+    return jax.tree.map(scaled, w)
 
 
 class Scaled(NamedTuple):
     """One of the multiples of w, certified by a pass.
 
     Fields:
-      c: which. certificate: of c w. examples: what the pass said, on the host.
-      weights: c w. slack: of every row, in the order of a round's.
+      c: which. certificate: of c w, whose scale is c. examples: what the pass said, on the host.
+      slack: of every row, in the order of a round's.
     """
 
     c: float
     certificate: Certificate
     examples: ExampleTerms
-    weights: PyTree
     slack: np.ndarray
 
 

@@ -274,8 +274,8 @@ class BlockAscent:
                 sets, visit = self._opened(number, block, state, seconds)
                 _, report, _ = call_all(visit, "certify", w, sets, none_enters)
                 _note(terms, block, report.terms)
-            certificate = self._proved(w, terms, *ray.products(c))
-            return Scaled(c, certificate, terms, w, terms.slack)
+            certificate = self._proved(w, terms, *ray.products(c))._replace(scale=c)
+            return Scaled(c, certificate, terms, terms.slack)
 
         return least_multiple(ray, at, wanted)
 
