@@ -36,6 +36,22 @@ def _split(leaf: Array, size: int, inner: int) -> Array:
     return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], size, inner), -2, 0)
 
 
+def _width(arguments: Any) -> int:
+    """Columns of a batch: 1 where all is shared, or of one example."""
+    widths = {leaf.shape[-1] for leaf in jax.tree.leaves(arguments)}
+    return 0 if 0 in widths else max(widths)
+
+
+def _of_no_example(kernel: Callable, arguments: Any) -> Any:
+    """Results [.., 0] of the shapes that the kernel has of one example; it never meets no column."""
+    one = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((*leaf.shape[:-1], 1), leaf.dtype), arguments
+    )
+    return jax.tree.map(
+        lambda leaf: jnp.zeros((*leaf.shape[:-1], 0), leaf.dtype), jax.eval_shape(kernel, *one)
+    )
+
+
 def _floating_leaves(tree: Any) -> list[Array]:
     return [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
 
@@ -108,8 +124,9 @@ def of_one_example(kernel: Callable, scores: Callable | None = None) -> Callable
 
     @custom_vmap
     def columns(arguments: Any) -> Any:
-        widths = {leaf.shape[-1] for leaf in jax.tree.leaves(arguments)}
-        inner = max(widths)
+        inner = _width(arguments)
+        if inner == 0:
+            return _of_no_example(kernel, arguments)
         return jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], inner)), kernel(*arguments)
         )
@@ -117,7 +134,7 @@ def of_one_example(kernel: Callable, scores: Callable | None = None) -> Callable
     @columns.def_vmap
     def rule(size: int, batched: Any, arguments: Any) -> tuple[Any, Any]:
         (flags,) = batched
-        inner = max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+        inner = _width(arguments)
         merged = jax.tree.map(lambda leaf, flag: _merge(leaf, flag, size, inner), arguments, flags)
         results = columns(merged)
         split = jax.tree.map(lambda leaf: _split(leaf, size, inner), results)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -36,6 +38,11 @@ def _kernel(pair: Pair, factor: jax.Array) -> dict[str, jax.Array]:
 function = of_one_example(_kernel)
 
 
+def _traced_anew() -> Callable:
+    """The function without what JAX keeps of earlier traces, so that `seen` is of the next call."""
+    return of_one_example(functools.partial(_kernel))
+
+
 def _truth(pair: Pair, factor: np.ndarray) -> dict[str, np.ndarray]:
     row = 0 if pair.row is None else pair.row
     product = np.sum(np.asarray(pair.table) * (factor + row), axis=0)
@@ -60,7 +67,7 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("jit", [False, True])
 def test_one_example(data: tuple, jit: bool) -> None:
     table, row, factor = data
-    call = jax.jit(function) if jit else function
+    call = jax.jit(_traced_anew()) if jit else function
     _check(call(Pair(table[0, 0], row[0]), factor[0]), _truth(Pair(table[0, 0], row[0]), factor[0]))
     assert seen[-1] == (Pair((2, 3, 1), (1,)), (1,))
 
@@ -68,7 +75,7 @@ def test_one_example(data: tuple, jit: bool) -> None:
 @pytest.mark.parametrize("jit", [False, True])
 def test_a_batch_shares_what_is_not_mapped(data: tuple, jit: bool) -> None:
     table, row, factor = data
-    batched = jax.vmap(function, (Pair(None, 0), None))
+    batched = jax.vmap(_traced_anew(), (Pair(None, 0), None))
     found = (jax.jit(batched) if jit else batched)(Pair(table[0, 0], row), factor[0])
     assert seen[-1] == (Pair((2, 3, 1), (4,)), (1,))
     for i in range(4):
@@ -93,10 +100,9 @@ def test_nested_batches_are_one_call_of_the_kernel(data: tuple, name: str) -> No
         table if outer[0].table == 0 else table[0, 0],
         {"row absent": None, "row shared": row[0]}.get(name, row),
     )
-    call = jax.vmap(jax.vmap(function, inner), outer)
-    for nested in (call, jax.jit(call)):
-        seen.clear()
-        found = nested(given, factor)
+    for jit in (False, True):
+        call = jax.vmap(jax.vmap(_traced_anew(), inner), outer)
+        found = (jax.jit(call) if jit else call)(given, factor)
         assert seen[-1] == shapes
         for i, j in np.ndindex(4, 5):
             own = Pair(

@@ -76,14 +76,13 @@ def values(edge: Edge, formulation: str, w: np.ndarray, beta: np.ndarray) -> tup
 
 
 def test_block_ascent_and_newton_do_not_call_a_gap_closed_that_rounding_hides():
-    """P is a thousandth of C times the rounding of a slack, and a true gap of 35 tolerances."""
+    """P is a thousandth of C times the rounding of a slack: its true gap is 1e-6 or .2 of it, by the
+    order in which sums round, and the run cannot know which."""
     edge, tolerance = edge_case(352), 1e-4
     problem = multiclass(edge.x.shape[1], len(edge.loss), loss=edge.loss)
     solution = fit(problem, edge.x, edge.y, "svm2_slack", edge.C, tolerance=tolerance)
     beta = dense_beta(solution.state.sets, len(edge.y), len(edge.loss))
     primal, dual = values(edge, "svm2_slack", flat(solution.weights), beta)
-    assert primal - dual > 2 * tolerance * primal  # nothing was proven
-    # Which of the two ends it is up to the order in which a processor sums.
     assert solution.status in (Status.ROUNDING, Status.PASS_LIMIT) and not solution.status.solved
     assert abs((primal - dual) - solution.gap) <= solution.certificate.rounding
     assert solution.certificate.rounding > tolerance * solution.primal

@@ -85,11 +85,12 @@ def _projective_kernel(arcs: Array, length: Array, noise: Array) -> Array:
 
 def _projective(arcs: Array, length: Array, noise: Array) -> Array:
     """Draws of one sentence share its charts; sentences go block by block."""
-    B = noise.shape[-1]
+    given = arcs, length, noise
     if arcs.shape[-1] == length.shape[-1] == 1:
-        return _projective_kernel(arcs, length, noise)
-    arcs, length = (jnp.broadcast_to(one, (*one.shape[:-1], B)) for one in (arcs, length))
-    return in_column_blocks(_projective_kernel, COLUMNS)(arcs, length, noise)
+        return _projective_kernel(*given)
+    B = max(one.shape[-1] for one in given)
+    given = (jnp.broadcast_to(one, (*one.shape[:-1], B)) for one in given)
+    return in_column_blocks(_projective_kernel, COLUMNS)(*given)
 
 
 _projective_of_one = of_one_example(_projective)
