@@ -23,9 +23,9 @@ import pytest
 from jaxstruct import alignments, assignments, chains, dependencies, graphs, segments, trees
 
 ROOT = pathlib.Path(__file__).parents[1]
-SIZES = {"65 of 1": (1, (65,)), "64 of 2": (2, (64,)), "0 of 2": (2, (0,)), "1 of 1": (1, (1,)),
-         "3 x 2 of 3": (3, (3, 2)), "2 x 33 of 1": (1, (2, 33))}  # fmt: skip
-"""name -> (the length of an input, the axes of the batch)."""
+SIZES = {"65 of 1": (1, (65,), "float32"), "0 of 2": (2, (0,), "float32"),
+         "3 x 2 of 3": (3, (3, 2), "float32"), "2 x 32 of 2": (2, (2, 32), "float64")}  # fmt: skip
+"""name -> (the length of an input, the axes of the batch, the type of numbers)."""
 S, KEY = 3, np.array([0, 7], np.uint32)
 RULES = trees.GrammarRules(np.array([0, 1]), np.array([1, 0]), np.array([1, 2]))
 
@@ -134,20 +134,19 @@ SUMS = ("log_partition",)
 
 def _calls(name: str) -> Iterator[tuple[str, Callable]]:
     """(what it is, a call that checks) for all sizes and oracles of a type of output."""
-    for dtype in ("float32", "float64"):
-        for size, (T, axes) in SIZES.items():
-            random = np.random.default_rng(len(size))
+    for size, (T, axes, dtype) in SIZES.items():
+        random = np.random.default_rng(T)
 
-            def draw(*shape: int, random: Any = random, dtype: str = dtype, axes: tuple = axes):
-                return random.normal(size=(*axes, *shape)).astype(dtype)
+        def draw(*shape: int, random: Any = random, dtype: str = dtype, axes: tuple = axes):
+            return random.normal(size=(*axes, *shape)).astype(dtype)
 
-            given, length, oracles = TYPES[name](T, draw)
-            for oracle, function in oracles.items():
-                one = functools.partial(_called, function, length)
-                kinds = {"": one} | ({" slope": jax.grad(one)} if oracle in SUMS else {})
-                for kind, call in kinds.items():
-                    words = f"{name} {oracle}{kind}, {size}, {dtype}"
-                    yield words, functools.partial(_check, call, given, axes)
+        given, length, oracles = TYPES[name](T, draw)
+        for oracle, function in oracles.items():
+            one = functools.partial(_called, function, length)
+            kinds = {"": one} | ({" slope": jax.grad(one)} if oracle in SUMS else {})
+            for kind, call in kinds.items():
+                check = functools.partial(_check, call, given, axes)
+                yield f"{name} {oracle}{kind}, {size}, {dtype}", check
 
 
 def _called(function: Callable, length: Any, potentials: Any) -> Any:
