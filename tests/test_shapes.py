@@ -23,7 +23,7 @@ import pytest
 from jaxstruct import alignments, assignments, chains, dependencies, graphs, segments, trees
 
 ROOT = pathlib.Path(__file__).parents[1]
-SIZES = {"65 of 1": (1, (65,), "float32"), "0 of 2": (2, (0,), "float32"),
+SIZES = {"65 of 2": (2, (65,), "float32"), "0 of 2": (2, (0,), "float32"),
          "3 x 2 of 3": (3, (3, 2), "float32"), "2 x 32 of 2": (2, (2, 32), "float64")}  # fmt: skip
 """name -> (the length of an input, the axes of the batch, the type of numbers)."""
 S, KEY = 3, np.array([0, 7], np.uint32)
@@ -117,8 +117,6 @@ def _graphs(V: int, draw: Callable) -> tuple[Any, Any, dict[str, Callable]]:
         "log_partition": of(graphs.log_partition, plan),
         "marginals": of(graphs.marginals, plan),
         "sample": of(graphs.sample_labelling, plan, KEY),
-        "relaxed": of(graphs.relaxed),
-        "reweighted": of(graphs.reweighted),
     }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def _width(arguments: Any) -> int:
 
 
 def _of_no_example(kernel: Callable, arguments: Any) -> Any:
-    """Results [.., 0] of the shapes that the kernel has of one example; it never meets no column."""
+    """Results [.., 0] of the shapes that the kernel has of one example: it meets no empty batch."""
     one = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((*leaf.shape[:-1], 1), leaf.dtype), arguments
     )

@@ -66,3 +66,24 @@ def test_the_compiler_says_what_a_program_holds_and_a_call_compiles_nothing_agai
     assert held[1] >= 4 * 256**2 and held[1] > 100 * held[0]
     of(jnp.ones((256, 256)))
     assert programs_traced() - before == 2
+
+
+def test_programs_are_let_go_before_the_system_has_no_room(monkeypatch, tmp_path):
+    """Linux ends the process that asks for more memory maps than it may have."""
+    count, limit = tmp_path / "maps", tmp_path / "limit"
+    limit.write_text("100\n")
+    monkeypatch.setattr(compiling, "MAPS", count)
+    monkeypatch.setattr(compiling, "MOST_MAPS", limit)
+    assert not compiling.maps_are_scarce()  # there is no such table
+    monkeypatch.setattr(compiling, "EVERY", 1)
+    add = program(lambda x: x + 1)
+    count.write_text("map\n" * 70)
+    add(np.zeros(3, np.float32))
+    count.write_text("map\n" * 71)
+    before = programs_traced()
+    add(np.zeros(3, np.float32))  # no new program
+    with pytest.warns(RuntimeWarning, match="vm.max_map_count"):
+        add(np.zeros(4, np.float32))
+    count.write_text("map\n")
+    add(np.zeros(3, np.float32))
+    assert programs_traced() == before + 2

@@ -76,7 +76,7 @@ def values(edge: Edge, formulation: str, w: np.ndarray, beta: np.ndarray) -> tup
 
 
 def test_block_ascent_and_newton_do_not_call_a_gap_closed_that_rounding_hides():
-    """P is a thousandth of C times the rounding of a slack: its true gap is 1e-6 or .2 of it, by the
+    """P is a thousandth of C times the rounding of a slack: the true gap is 1e-6 or .2 of P, by the
     order in which sums round, and the run cannot know which."""
     edge, tolerance = edge_case(352), 1e-4
     problem = multiclass(edge.x.shape[1], len(edge.loss), loss=edge.loss)

@@ -76,8 +76,8 @@ class Certificate(NamedTuple):
         svm1_margin (propositions 9, 12: b = Delta), svm2_slack and svm2_margin (b = sqrt Delta),
         and the mean zero-one loss of svm0, svm1 and svm2 (b = 1; thesis 3.4), which know no Delta.
       scale: by how much w must be multiplied to be the primal solution: for SVM0 to meet the hard
-        margin; else not 1 where a multiple of w was certified (`scaling`), and then all that is said
-        of w here is of that multiple.
+        margin; else not 1 where a multiple of w was certified (`scaling`), of which all that is
+        said of w here is.
       margin_bound: |w| / sum beta, an upper bound on the geometric margin that any weights can
         reach on these planes (they contain a convex combination of that norm).
       rounding: by how much P - D may be off because the run's dtype rounds; see `certify`. A gap
