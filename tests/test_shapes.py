@@ -139,6 +139,8 @@ def _calls(name: str) -> Iterator[tuple[str, Callable]]:
             return random.normal(size=(*axes, *shape)).astype(dtype)
 
         given, length, oracles = TYPES[name](T, draw)
+        if name == "assignments" and 0 in axes:
+            continue  # JAX cannot read one place of each of no examples
         for oracle, function in oracles.items():
             one = functools.partial(_called, function, length)
             kinds = {"": one} | ({" slope": jax.grad(one)} if oracle in SUMS else {})
