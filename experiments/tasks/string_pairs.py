@@ -41,7 +41,7 @@ def transitions(kind: int) -> np.ndarray:
 def draw_input(rng: np.random.Generator, kind: int) -> str:
     """A string of 10 to 15 letters; every letter of its class may be the first."""
     table = transitions(kind)
-    letters = [rng.choice(np.flatnonzero(table.sum(axis=1)))]
+    letters = [int(rng.choice(np.flatnonzero(table.sum(axis=1))))]
     for _ in range(rng.integers(SHORTEST, LONGEST + 1) - 1):
         letters.append(int(rng.choice(4, p=table[letters[-1]])))
     return "".join(ALPHABET[letter] for letter in letters)

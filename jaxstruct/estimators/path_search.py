@@ -21,7 +21,9 @@ from jaxstruct.core.checks import as_numbers, kind_and_text_of
 from jaxstruct.core.feature_encoding import UnseenFeatures, report_unseen_to
 from jaxstruct.core.prepared import held
 from jaxstruct.estimators.base import StructuralEstimator, unsolved_trainings
+from jaxstruct.estimators.document_ranker import DocumentRanker
 from jaxstruct.models.trained import TrainedModel
+from jaxstruct.rankings.encoding import rows_of_groups
 
 
 def _best_has(name: str) -> Any:
@@ -79,12 +81,14 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags, tags.target_tags = of_best.input_tags, of_best.target_tags
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Score every C on every fold, and train with the best.
 
         Args:
           X, y, sample_weight: of the estimator; examples held out are scored with their weights
             where `scoring` is None.
+          groups: of flat X and y of a `DocumentRanker` the query of each row; folds are of whole
+            queries, and `scoring` is None.
 
         Raises:
           ValueError: an argument does not fit; the message names it.
@@ -94,8 +98,15 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.Cs_ = _rising(self.Cs)
         scorer = None if self.scoring is None else check_scoring(self.estimator, self.scoring)
         folds: Any = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        parts = folds.split(X if hasattr(X, "shape") else np.empty((len(y), 1)), y)
-        scores = (self._scores(X, y, sample_weight, train, test, scorer) for train, test in parts)
+        queries = None if groups is None else self._checked_groups(groups, len(y))
+        if queries is not None:
+            parts = folds.split(np.empty((len(queries), 1)))
+        else:
+            parts = folds.split(X if hasattr(X, "shape") else np.empty((len(y), 1)), y)
+        scores = (
+            self._scores(X, y, sample_weight, own, held_out, scorer, queries)
+            for own, held_out in parts
+        )
         unseen: list[str] = []
         with unsolved_trainings() as unsolved:
             with report_unseen_to(lambda notice, count: unseen.append(notice)):
@@ -106,7 +117,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             if self.refit:
                 model: Any = clone(self.estimator)
                 _last(model).C = self.C_
-                self.best_estimator_ = model.fit(X, y, **_weights_of(model, sample_weight))
+                options = {"sample_weight": sample_weight, "groups": groups}
+                self.best_estimator_ = model.fit(X, y, **_of_last(model, options))
         if unseen:
             warnings.warn(
                 f"PathSearchCV: in {len(unseen)} of {self.scores_.size} scorings of examples held "
@@ -124,27 +136,40 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         return self
 
+    def _checked_groups(self, groups: Any, rows: int) -> list[np.ndarray]:
+        """Of each query the places of its rows."""
+        if not isinstance(_last(self.estimator), DocumentRanker) or self.scoring is not None:
+            raise ValueError(
+                "groups are of a DocumentRanker with scoring=None; for other estimators give X and "
+                "y example by example, and folds of groups as cv="
+            )
+        return rows_of_groups(groups, rows)
+
     def _scores(
-        self, X: Any, y: Any, sample_weight: Any, train: Any, test: Any, scorer: Any
-    ) -> list[float]:
+        self, X: Any, y: Any, sample_weight: Any, train: Any, test: Any, scorer: Any,
+        queries: list[np.ndarray] | None,
+    ) -> list[float]:  # fmt: skip
         """The score of each C on the examples held out."""
         model: Any = clone(self.estimator)
         last, before = _last(model), model[:-1] if isinstance(model, Pipeline) else None
-        of_train, of_test = ((_taken(X, own), _taken(y, own)) for own in (train, test))
-        x_train, x_test = of_train[0], of_test[0]
+        parts = [_rows(queries, own) for own in (train, test)]
+        (x_train, y_train), (x_test, y_test) = ((_taken(X, own), _taken(y, own)) for own in parts)
         if before is not None and len(before):
-            x_train = before.fit_transform(x_train, of_train[1])
+            x_train = before.fit_transform(x_train, y_train)
             x_test = before.transform(x_test)
+        if queries is not None:
+            x_train, y_train = _by_query(queries, train, x_train, y_train)
+            x_test, y_test = _by_query(queries, test, x_test, y_test)
         own, held_out = (
             None if sample_weight is None else np.asarray(sample_weight)[part]
             for part in (train, test)
         )
         found = []
-        for each in last._path(x_train, of_train[1], own, self.Cs_.tolist()):
+        for each in last._path(x_train, y_train, own, self.Cs_.tolist()):
             if scorer is None:
-                found.append(each.score(x_test, of_test[1], held_out))
+                found.append(each.score(x_test, y_test, held_out))
             else:
-                found.append(scorer(each, x_test, of_test[1]))
+                found.append(scorer(each, x_test, y_test))
         return found
 
     def _best(self) -> Any:
@@ -166,28 +191,35 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The features of the best estimator."""
         return self._best().n_features_in_
 
+    def _called(self, name: str, X: Any, *more: Any, **options: Any) -> Any:
+        """A method of the best estimator, after the steps before it."""
+        best = self._best()
+        if isinstance(best, Pipeline) and len(best) > 1:
+            X = best[:-1].transform(X)
+        return getattr(_last(best), name)(X, *more, **options)
+
     @_best_has("predict")
-    def predict(self, X: Any) -> Any:
-        """Of the best estimator."""
-        return self._best().predict(X)
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Of the best estimator; options of its own, as no_output= or groups=."""
+        return self._called("predict", X, **options)
 
     @_best_has("decision_function")
-    def decision_function(self, X: Any) -> Any:
-        """Of the best estimator."""
-        return self._best().decision_function(X)
+    def decision_function(self, X: Any, **options: Any) -> Any:
+        """Of the best estimator; options of its own."""
+        return self._called("decision_function", X, **options)
 
     @_best_has("predict_proba")
-    def predict_proba(self, X: Any) -> Any:
-        """Of the best estimator."""
-        return self._best().predict_proba(X)
+    def predict_proba(self, X: Any, **options: Any) -> Any:
+        """Of the best estimator; options of its own."""
+        return self._called("predict_proba", X, **options)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Of the best estimator, by `scoring`."""
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> float:
+        """Of the best estimator, by `scoring`; options of its own, where that is None."""
         X, y = held(X), held(y)
         if self.scoring is not None:
             scorer: Any = check_scoring(self.estimator, self.scoring)
             return scorer(self._best(), X, y)
-        return self._best().score(X, y, sample_weight=sample_weight)
+        return self._called("score", X, y, sample_weight=sample_weight, **options)
 
 
 def _last(model: Any) -> StructuralEstimator:
@@ -211,9 +243,19 @@ def _taken(values: Any, which: np.ndarray) -> Any:
     return _safe_indexing(values, which)
 
 
-def _weights_of(model: Any, sample_weight: Any) -> dict[str, Any]:
-    """How `fit` of an estimator or a pipeline is given the weights."""
-    if sample_weight is None:
-        return {}
+def _rows(queries: list[np.ndarray] | None, which: np.ndarray) -> np.ndarray:
+    """The rows of examples: of themselves, or all of those of queries."""
+    return which if queries is None else np.concatenate([queries[g] for g in which])
+
+
+def _by_query(queries: list[np.ndarray], which: np.ndarray, X: Any, y: Any) -> tuple[list, list]:
+    """Rows of `_rows` query by query."""
+    ends = np.cumsum([len(queries[g]) for g in which])
+    own = np.split(np.arange(ends[-1]), ends[:-1])
+    return [_taken(X, rows) for rows in own], [np.asarray(y)[rows] for rows in own]
+
+
+def _of_last(model: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of an estimator's `fit` that are given, as its pipeline takes them."""
     prefix = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
-    return {f"{prefix}sample_weight": sample_weight}
+    return {f"{prefix}{name}": own for name, own in options.items() if own is not None}

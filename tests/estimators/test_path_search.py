@@ -12,7 +12,12 @@ from sklearn.svm import LinearSVC
 
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.feature_encoding import UnseenFeatures
-from jaxstruct.estimators import PathSearchCV, SequenceLabeller, StructuralClassifier
+from jaxstruct.estimators import (
+    DocumentRanker,
+    PathSearchCV,
+    SequenceLabeller,
+    StructuralClassifier,
+)
 from tests.estimators.cases import blobs, reordered, sentences
 from tests.lib.refusals import refused
 
@@ -90,3 +95,28 @@ def test_unsolved_trainings_are_told_in_one_warning() -> None:
 )
 def test_errors_name_the_argument(estimator: object, Cs: list, message: str) -> None:
     refused(message, lambda: PathSearchCV(estimator, Cs).fit(*blobs()))
+
+
+def test_flat_queries_are_searched_in_a_pipeline() -> None:
+    """With folds of whole queries, whatever the order of the rows."""
+    random = np.random.default_rng(0)
+    ids = random.permutation(np.repeat(np.arange(12), 5))
+    X, noise = random.normal(size=(60, 3)) * [1, 5, 0.2] + 7, random.normal(size=60)
+    y = np.clip(np.round(X[:, 0] - 7 + 0.3 * noise + 1), 0, 2).astype(int)
+    ranker = make_pipeline(StandardScaler(), DocumentRanker(tol=1e-2))
+    path = PathSearchCV(ranker, [0.1, 10.0], cv=3).fit(X, y, groups=ids)
+    assert path.scores_.shape == (3, 2) and path.best_score_ > 0.8
+    again = path.best_estimator_[-1].predict(path.best_estimator_[0].transform(X), groups=ids)
+    np.testing.assert_array_equal(path.predict(X, groups=ids), again)
+    assert path.score(X, y, groups=ids) > 0.8
+    with refused("groups are of a DocumentRanker with scoring=None"):
+        PathSearchCV(StructuralClassifier()).fit(X, y, groups=ids)
+    with refused(r"groups must be \[60\]"):
+        path.fit(X, y, groups=ids[:9])
+
+
+def test_options_of_predict_are_those_of_the_estimator() -> None:
+    X, y = sentences()
+    search = PathSearchCV(SequenceLabeller(), [1.0], cv=2).fit(X, y)
+    assert search.predict(X, no_output="raise") == search.predict(X)
+    refused("no_output is .x.; choose", search.predict, X, no_output="x")
