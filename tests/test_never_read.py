@@ -18,12 +18,14 @@ from jaxstruct import (
     dependencies,
     graphs,
     losses,
+    rankings,
     segments,
     trees,
 )
 from jaxstruct.alignments.oracles import pairwise
 from jaxstruct.assignments.oracles.k_best import best_wrong_matching, k_best_matchings
 from jaxstruct.assignments.oracles.matching import best_matching
+from jaxstruct.assignments.potentials import MatchingTheta
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
@@ -43,6 +45,7 @@ from jaxstruct.graphs.oracles import (
 )
 from jaxstruct.graphs.oracles import k_best as graphs_k_best
 from jaxstruct.rankings.oracles import contingency, orders
+from jaxstruct.rankings.structure import SampleTheta
 from jaxstruct.segments.oracles.decoding import level_scores
 from jaxstruct.trees.oracles import cky, inside_outside, k_best_trees
 from jaxstruct.trees.oracles import sampling as trees_sampling
@@ -288,9 +291,9 @@ def check(given: Case) -> None:
 
 
 def _layers(name: str) -> Case:
-    """Losses of potentials, of one example; y is its true output."""
+    """Losses of potentials, of one example; y is its true output, `fixed` what is no potential."""
     y: Any = jnp.array([1, 0, 2, -1, -1])
-    real = np.arange(T) < N
+    real, fixed = np.arange(T) < N, {"length": jnp.asarray(N)}
     if name == "chains":
         problem = chain(1, S)
         theta = ChainTheta(_numbers(T, S), _numbers(S, S), None, None, None, N)
@@ -303,6 +306,18 @@ def _layers(name: str) -> Case:
         read = theta._replace(
             tokens=np.broadcast_to(real[:, None, None], (T, 3, S)), lengths=True, transitions=True
         )
+    elif name == "matchings":
+        problem, pairs = assignments.assignment(1), np.outer(real, np.arange(T - 1) < 2)
+        y = jnp.array([0, 1, -1, -1, -1])
+        fixed = {"sizes": jnp.array([N, 2], jnp.int32), "allowed": jnp.asarray(pairs)}
+        none = dict.fromkeys(("allowed", "rows", "columns", "sizes"))
+        theta = MatchingTheta(pairs=_numbers(T, T - 1), **none)
+        read = theta._replace(pairs=pairs)
+    elif name == "rankings":
+        problem = rankings.document_ranking(1)
+        fixed |= {"relevance": y}
+        theta = SampleTheta(_numbers(T), None)
+        read = theta._replace(scores=real)
     else:
         sentences, parses = treebank(0, 4, 3, labels="xy")
         data = prepared(sentences, parses, projective=name == "projective")
@@ -315,20 +330,27 @@ def _layers(name: str) -> Case:
 
     def of(loss: Callable, **more: Any) -> Callable:
         def value(potentials: Any) -> jax.Array:
-            return loss(problem, potentials._replace(length=jnp.asarray(N)), y, **more)
+            return loss(problem, potentials._replace(**fixed), y, **more)
 
-        return jax.value_and_grad(value, allow_int=True)
+        return jax.value_and_grad(value)
 
-    read = read._replace(length=True)
-    return Case(theta._replace(length=np.float32(N)), read, {
-        "log loss": of(losses.log_loss), "hinge": of(losses.structured_hinge),
-        "perceptron": of(losses.perceptron),
-        "entropy": of(losses.smoothed_hinge, smoothing="entropy"),
-        "top k": of(losses.smoothed_hinge, smoothing="top_k"),
+    theta, read = (one._replace(**dict.fromkeys(fixed)) for one in (theta, read))
+    every = {
+        "hinge": of(losses.structured_hinge), "perceptron": of(losses.perceptron),
         "perturbed": of(losses.perturbed, key=KEY),
-    })  # fmt: skip
+    }  # fmt: skip
+    if name not in ("matchings", "rankings"):
+        every |= {
+            "log loss": of(losses.log_loss),
+            "entropy": of(losses.smoothed_hinge, smoothing="entropy"),
+            "top k": of(losses.smoothed_hinge, smoothing="top_k"),
+        }
+    return Case(theta, read, every)
 
 
-@pytest.mark.parametrize("name", ["chains", "segments", "dependencies", "projective"])
+LAYERS = ["chains", "segments", "dependencies", "projective", "matchings", "rankings"]
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_garbage_changes_no_bit_of_a_loss(name):
     check(_layers(name))
