@@ -125,7 +125,10 @@ def _checked(name: str, pairs: Pairs) -> list:
             continue
         fits = isinstance(one, (tuple, list)) and len(one) == 2
         if not fits or not all(isinstance(text, str) for text in one):
-            raise ValueError(f"{name}[{i}] must be a pair of texts, got {kind_and_text_of(one)}")
+            raise ValueError(
+                f"{name}[{i}] must be a pair of texts (of lists of letters make texts by "
+                f"''.join), got {kind_and_text_of(one)}"
+            )
     return listed
 
 

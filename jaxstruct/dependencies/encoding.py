@@ -26,7 +26,8 @@ from jaxstruct.dependencies.potentials import Parse
 from jaxstruct.dependencies.structure import SentenceInput, dependency_parser, sentence_inputs
 
 Sentences: TypeAlias = Sequence[Sequence[Mapping[str, str]]]
-"""n sentences: lists of tokens, mappings of the same columns to texts: {"word": .., "tag": ..}."""
+"""n sentences: lists of tokens, mappings of the same columns to texts: {"word": .., "tag": ..}, or
+words, or pairs (word, tag)."""
 Trees: TypeAlias = Sequence[Sequence[Any]]
 """n trees: lists of heads, 0 for the root and 1.. for words, or of pairs (head, label)."""
 NAMED = ("outside", "root", "rare")
@@ -173,13 +174,21 @@ def _largest(weights: np.ndarray, count: int) -> np.ndarray:
     return places[weights[places] != 0]
 
 
+def _by_column(token: Any) -> Any:
+    """A token by columns, of a text its word, of a pair of texts its word and tag."""
+    if isinstance(token, str):
+        return {"word": token}
+    pair = isinstance(token, tuple) and len(token) == 2 and all(isinstance(t, str) for t in token)
+    return dict(zip(("word", "tag"), token, strict=True)) if pair else token
+
+
 def _checked(name: str, sentences: Any, columns: tuple[str, ...] | None) -> list:
     """n sentences of tokens of these columns, or of those of the first token.
 
     Raises:
       ValueError: there is none, one has no token, or a token has other columns.
     """
-    listed = as_list(name, sentences, "a list of sentences, lists of tokens")
+    listed = [*as_list(name, sentences, "a list of sentences, lists of tokens")]
     if not listed:
         raise ValueError(f"{name} must hold a sentence at least, got none")
     for i, sentence in enumerate(listed):
@@ -189,11 +198,13 @@ def _checked(name: str, sentences: Any, columns: tuple[str, ...] | None) -> list
             )
         if not sentence:
             raise ValueError(f"{name}[{i}] has no token: leave it out")
+        listed[i] = sentence = [_by_column(token) for token in sentence]
         for at, token in enumerate(sentence):
             if not isinstance(token, Mapping) or not token:
                 raise ValueError(
                     f"{name}[{i}][{at}] must be a mapping of columns to texts, such as "
-                    f'{{"word": "dogs", "tag": "NNS"}}, got {kind_and_text_of(token)}'
+                    f'{{"word": "dogs", "tag": "NNS"}}, a word or a pair (word, tag), got '
+                    f"{kind_and_text_of(token)}"
                 )
             columns = tuple(token) if columns is None else columns
             if len(token) != len(columns) or any(column not in token for column in columns):

@@ -16,9 +16,10 @@ class DependencyParser(ListEstimator):
     """Dependency trees by features of their arcs: a structural SVM, or a random field ("log_loss").
 
     X is a list of n sentences, lists of tokens, mappings of the same columns to texts such as
-    {"word": "dogs", "tag": "NNS"}; y a list of n trees, lists of heads (0 for the root, 1.. for
-    words) or of pairs (head, label). Training trees whose arcs cross are refused where `projective`
-    is: lift them before by `jaxstruct.dependencies.lifted`. There is no `partial_fit`.
+    {"word": "dogs", "tag": "NNS"}, or words, or pairs (word, tag); y a list of n trees, lists of
+    heads (0 for the root, 1.. for words) or of pairs (head, label). Training trees whose arcs cross
+    are refused where `projective` is: lift them before by `jaxstruct.dependencies.lifted`. There is
+    no `partial_fit`.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being sentences. objective: a formulation of

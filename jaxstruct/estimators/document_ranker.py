@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.caller import callers_level
 from jaxstruct.core.feature_encoding import dense_or_sparse
-from jaxstruct.core.prepared import Prepared
+from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.estimators.base import ListEstimator, Training, example_weights
 from jaxstruct.estimators.class_rows import score_of_each
@@ -102,7 +102,7 @@ class DocumentRanker(ListEstimator):
         they are given plays no part (McSherry and Najork 2008). Where a query has no order to find,
         Delta is 0.
         """
-        X, y, _ = _queries(X, y, groups)
+        X, y, _ = _queries(held(X), held(y), groups)
         found, weights = self.decision_function(X), example_weights(sample_weight, len(y))
         if [*map(len, found)] != [*map(len, y)]:
             raise ValueError("y must have a relevance for each document of X, query by query")

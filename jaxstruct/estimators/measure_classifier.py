@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from jaxstruct.core.feature_encoding import inputs_of
 from jaxstruct.core.labels import LabelCodec, check_known
+from jaxstruct.core.prepared import held
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
@@ -147,6 +148,7 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
         Raises:
           ValueError: y holds other labels than training's, or a weight is no whole number.
         """
+        y = held(y)
         scores, options = self.decision_function(X), self.options_
         check_known("y", np.ravel(np.asarray(y, object)).tolist(), self.classes_.tolist())
         if np.shape(y) != scores.shape:

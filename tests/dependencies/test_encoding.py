@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -92,6 +93,16 @@ def test_the_hash_spreads():
     assert counts.max() < 25 and (counts > 0).mean() > 0.95
 
 
+def test_a_token_may_be_a_word_or_a_word_with_its_tag():
+    pairs, trees = [[("the", "DT"), ("dog", "NN")]], [[2, 0]]
+    columns = [[dict(zip(("word", "tag"), token, strict=True)) for token in pairs[0]]]
+    words = [[{"word": token[0]} for token in pairs[0]]]
+    for given, same in ((pairs, columns), ([["the", "dog"]], words)):
+        found, wanted = (js.dependencies.prepare(one, trees) for one in (given, same))
+        jax.tree.map(np.testing.assert_array_equal, found.inputs, wanted.inputs)
+    assert isinstance(pairs[0][0], tuple)  # what was given is as it was
+
+
 def test_refusals_name_the_place():
     sentences, trees = english(4)
     prepare = js.dependencies.prepare
@@ -99,7 +110,7 @@ def test_refusals_name_the_place():
         prepare(sentences, [trees[0], trees[1][:2], *trees[2:]])
     refused("sentences are 4, trees 3", lambda: prepare(sentences, trees[:3]))
     with refused(r"sentences\[0\]\[0\] must be a mapping of columns to texts"):
-        prepare([["the", "dog"]], [[2, 0]])
+        prepare([[3, 4]], [[2, 0]])
     with refused(r"sentences\[1\]\[0\] has the columns \['word'\]"):
         prepare([sentences[0], [{"word": "x"}]], [[2, 3, 0], [0]])
     with refused(r"trees must be lists of heads, or all of pairs"):

@@ -199,3 +199,11 @@ def test_which_of_two_words_is_positive_is_said():
 )
 def test_refusals(words, y, options):
     refused(words, MeasureClassifier(**options).fit, rare(0)[0], y)
+
+
+def test_scores_take_iterators(graded):
+    X, y, ranker = graded
+    assert ranker.score(iter(X), iter(y)) == ranker.score(X, y)
+    x, labels = np.concatenate(X), np.concatenate(y) > 1
+    model = MeasureClassifier(loss="f1", tol=1e-2).fit(x, labels)
+    assert model.score(iter(x), iter(labels)) == model.score(x, labels)
