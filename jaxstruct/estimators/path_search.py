@@ -140,8 +140,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Of each query the places of its rows."""
         if not isinstance(_last(self.estimator), DocumentRanker) or self.scoring is not None:
             raise ValueError(
-                "groups are of a DocumentRanker with scoring=None; for other estimators give X and "
-                "y example by example, and folds of groups as cv="
+                "groups are of a DocumentRanker, and of scoring None; else give X and "
+                "y example by example, and folds of groups to PathSearchCV(cv=)"
             )
         return rows_of_groups(groups, rows)
 

@@ -109,7 +109,7 @@ def test_flat_queries_are_searched_in_a_pipeline() -> None:
     again = path.best_estimator_[-1].predict(path.best_estimator_[0].transform(X), groups=ids)
     np.testing.assert_array_equal(path.predict(X, groups=ids), again)
     assert path.score(X, y, groups=ids) > 0.8
-    with refused("groups are of a DocumentRanker with scoring=None"):
+    with refused("groups are of a DocumentRanker, and of scoring None"):
         PathSearchCV(StructuralClassifier()).fit(X, y, groups=ids)
     with refused(r"groups must be \[60\]"):
         path.fit(X, y, groups=ids[:9])
