@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
+from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.types import Array
 
 
@@ -153,15 +154,18 @@ def of_one_example(kernel: Callable, scores: Callable | None = None) -> Callable
     return one
 
 
-def in_column_blocks(kernel: Callable, width: int) -> Callable:
+def in_column_blocks(kernel: Callable, width: int, *, of_memory: bool = False) -> Callable:
     """The batch-last kernel that works through a wide batch block by block.
 
-    A table of a wide batch leaves the caches of a core; blocks of a few columns stay there.
+    A table of a wide batch leaves the caches of a core; blocks of a few columns stay there. An
+    accelerator runs blocks one after the other, so there a batch is one call: 256 best projective
+    trees of 40 words took an H100 .79 s in blocks and .06 s whole.
 
     Args:
       kernel: as in `of_one_example`.
       width: columns a block; a batch of no more is one call, the last block is filled up with its
         last column.
+      of_memory: whether a wider batch may not fit in memory; then there are blocks everywhere.
 
     Returns:
       A kernel of the same arguments and results.
@@ -169,7 +173,7 @@ def in_column_blocks(kernel: Callable, width: int) -> Callable:
 
     def blocked(*arguments: Any) -> Any:
         batch = max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
-        if batch <= width:
+        if batch <= width or not (of_memory or runs_on_cpu()):
             return kernel(*arguments)
         blocks = -(-batch // width)
         filled = jax.tree.map(lambda leaf: _fill_up(leaf, blocks * width), arguments)

@@ -169,6 +169,19 @@ def test_blocks_of_columns_change_nothing(batch):
     np.testing.assert_array_equal(found["rows"], rows["b"] + 1)
 
 
+def test_an_accelerator_has_no_blocks_but_of_memory(monkeypatch):
+    widths = []
+
+    def kernel(rows):
+        widths.append(rows.shape[-1])
+        return rows
+
+    monkeypatch.setattr(batch_last, "runs_on_cpu", lambda: False)
+    for options, wanted in (({}, 8), ({"of_memory": True}, 4)):
+        in_column_blocks(kernel, 4, **options)(jnp.zeros((2, 8)))
+        assert widths.pop() == wanted
+
+
 def _best_kernel(rows: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The largest entry of each column, and where it is."""
     return jnp.max(rows, axis=0), jnp.argmax(rows, axis=0)

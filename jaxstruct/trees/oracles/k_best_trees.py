@@ -138,7 +138,9 @@ def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Arr
     if k <= FEW:
         return _k_best(k, True, rules, potentials, length)
     one = sentence_bytes(k, T, S, rules.parents.shape[0], potentials.lexical.dtype)
-    blocked = in_column_blocks(partial(_k_best, k, False), max(1, MOST_BYTES // one))
+    blocked = in_column_blocks(
+        partial(_k_best, k, False), max(1, MOST_BYTES // one), of_memory=True
+    )
     return blocked(rules, potentials, length)
 
 
