@@ -370,13 +370,21 @@ def _no_constant(name: str) -> float:
 
 
 class GrowingArray:
-    """An array in a `.npy` file that grows row after row."""
+    """An array in a `.npy` file that grows row after row; `with` closes the file."""
 
     def __init__(self, path: Path, dtype: str, shape: tuple[int, ...] = ()) -> None:
         """An empty file of rows of this shape."""
-        self._stream: BinaryIO = open(path, "w+b")  # noqa: SIM115  closed by `close`
+        self._stream: BinaryIO = open(path, "w+b")  # noqa: SIM115  closed by `close` or `with`
         self._dtype, self._shape, self.path, self.rows = np.dtype(dtype), shape, path, 0
         self._write_head()
+
+    def __enter__(self) -> GrowingArray:
+        """The array."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the file, as it is where `close` did not come before."""
+        self._stream.close()
 
     def _write_head(self) -> None:
         """NumPy's, which fits any number of rows."""
@@ -400,29 +408,34 @@ class GrowingArray:
         return {**_entry(self._dtype, (self.rows, *self._shape)), "sha256": digest}
 
 
-class FolderWriter:
-    """Writes an archive to a folder, row after row of its arrays."""
+class FolderWriter(contextlib.ExitStack):
+    """Writes an archive to a new folder, row after row of its arrays; `with` closes their files."""
 
     def __init__(self, schema: Schema, folder: Path) -> None:
-        """No array yet, in a folder that is there."""
+        """Make the folder, without an array."""
+        super().__init__()
+        folder.mkdir()
         self._schema, self._folder = schema, folder
         self._arrays: dict[str, GrowingArray] = {}
-        self._passing: list[Path] = []
+        self._passing: list[GrowingArray] = []
+
+    def _open(self, name: str, dtype: str, shape: tuple[int, ...]) -> GrowingArray:
+        return self.enter_context(GrowingArray(self._folder / name, dtype, shape))
 
     def new(self, name: str, dtype: str, *shape: int) -> GrowingArray:
         """An array of the archive."""
-        self._arrays[name] = GrowingArray(self._folder / f"{name}.npy", dtype, shape)
+        self._arrays[name] = self._open(f"{name}.npy", dtype, shape)
         return self._arrays[name]
 
     def passing(self, name: str, dtype: str) -> GrowingArray:
         """One that `closed` maps and that is gone at the end."""
-        self._passing.append(self._folder / f"{name}.passing")
-        return GrowingArray(self._passing[-1], dtype)
+        self._passing.append(self._open(f"{name}.passing", dtype, ()))
+        return self._passing[-1]
 
     def end(self, header: Mapping[str, Any]) -> None:
         """Write the header; what the schema adds to it, as JSON."""
-        for path in self._passing:
-            path.unlink()
+        for array in self._passing:
+            array.path.unlink()
         table = {name: array.close() for name, array in self._arrays.items()}
         text = _header_text(self._schema, header, table)
         (self._folder / HEADER).write_text(text, encoding="utf-8")

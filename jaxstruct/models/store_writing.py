@@ -350,9 +350,8 @@ def write_arrays(
     target = _new(folder)
     if getattr(encoding, "features", None) is None or encoding.features.kind == "dense":
         raise ValueError(f"encoding must be of sparse rows or sequences, got {text_of(encoding)}")
-    with replacing(target) as temporary:
-        temporary.mkdir()
-        examples = write_pieces(FolderWriter(STORE, temporary), encoding, pieces)
+    with replacing(target) as temporary, FolderWriter(STORE, temporary) as arrays:
+        examples = write_pieces(arrays, encoding, pieces)
     return Written(target, examples, 0)
 
 
@@ -365,9 +364,7 @@ def _write(
     way: _Rows | _Sequences,
 ) -> Written:
     min_count, constant = checked_size("min_count", min_count), checked_number("constant", constant)
-    with replacing(_new(folder)) as temporary:
-        temporary.mkdir()
-        arrays = FolderWriter(STORE, temporary)
+    with replacing(_new(folder)) as temporary, FolderWriter(STORE, temporary) as arrays:
         entries, codes = _Entries(arrays), _Numbers()
         labels, lengths = arrays.passing("label_numbers", "<i4"), arrays.passing("lengths", "<i4")
 
@@ -454,12 +451,11 @@ def write_trees(
             for tree in _trees_in(file):
                 counts.add(tree)
         encoding = TreeEncoding(counts.grammar())
-        with replacing(target) as temporary:
-            temporary.mkdir()
+        with replacing(target) as temporary, FolderWriter(STORE, temporary) as arrays:
             source = _trees_in(file)
             chunks = iter(lambda: list(itertools.islice(source, CHUNK)), [])
             pieces = ((encoding.inputs(chunk), encoding.outputs(chunk)) for chunk in chunks)
-            examples = write_pieces(FolderWriter(STORE, temporary), encoding, pieces)
+            examples = write_pieces(arrays, encoding, pieces)
     return Written(target, examples, bad.count)
 
 

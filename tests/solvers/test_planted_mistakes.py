@@ -70,13 +70,14 @@ def _decode(code, theta):
 def _loss(code, y_true, y):
     found = jnp.asarray(DELTA)[y_true, y]
     same = y == y_true
+    other = jnp.logical_not(same)  # no `~same`, which of two integers of Python is a bool
     found = jnp.where((code == 1) & same, 1.0, found)
-    found = jnp.where((code == 2) & ~same, -1.0, found)
+    found = jnp.where((code == 2) & other, -1.0, found)
     found = jnp.where((code == 3) & (y == RARE), jnp.nan, found)
-    found = jnp.where((code == 4) & (y_true == RARE) & ~same, found + 1, found)
-    found = jnp.where((code == 5) & (y_true == RARE) & ~same, found / 2, found)
+    found = jnp.where((code == 4) & (y_true == RARE) & other, found + 1, found)
+    found = jnp.where((code == 5) & (y_true == RARE) & other, found / 2, found)
     found = jnp.where(code == 6, jnp.asarray(DELTA)[y, y_true], found)
-    return jnp.where((code == 7) & (y == RARE) & ~same, jnp.inf, found)
+    return jnp.where((code == 7) & (y == RARE) & other, jnp.inf, found)
 
 
 def _contenders(code, theta, y_true):
