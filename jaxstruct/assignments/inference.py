@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
@@ -21,8 +22,10 @@ ADVICE = (
 )
 
 
-def _k_best(complete: Static, theta: MatchingTheta, k: int) -> tuple[Array, Array]:
-    arguments = *oracle_arguments(theta), k, theta.rows, theta.columns
+def _k_best(
+    complete: Static, theta: MatchingTheta, k: int, above: Array | float = -jnp.inf
+) -> tuple[Array, Array]:
+    arguments = *oracle_arguments(theta), k, theta.rows, theta.columns, above
     found = k_best_matchings(*arguments, complete=complete.value)
     return found.columns, found.score
 

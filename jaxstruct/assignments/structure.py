@@ -181,17 +181,19 @@ def assignment(
     kind = _Kind(not unmatched, widths, matching_loss(loss, dtype))
     names = ("pairs", "rows", "columns") if unmatched else ("pairs",)
     zero = {name: np.zeros(width, dtype) for name, width in zip(names, widths, strict=False)}
+    inference = matching_inference(kind.complete, Partial(_raised, kind))
     return make_problem(
         jax.device_put(zero),
         Model(Partial(_potentials, kind), _score, Partial(_decode, kind), Partial(_loss, kind)),
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, kind),
             best_wrong=Partial(_best_wrong, kind),
+            best_above=inference.augmented_k_best,
         ),
         Space(plane_values=Partial(_plane_values, kind), add_planes=Partial(_add_planes, kind)),
         check=Partial(_check, kind),
         padding=Padding(output_sizes=_output_sizes),
-        inference=matching_inference(kind.complete, Partial(_raised, kind)),
+        inference=inference,
         tested=True,
     )
 

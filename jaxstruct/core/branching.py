@@ -8,10 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import Array, PyTree
 
 
-def k_best_by_branching(whole: Any, branches: Callable, k: int) -> PyTree:
+def k_best_by_branching(
+    whole: Any, branches: Callable, k: int, above: Array | float = -jnp.inf
+) -> PyTree:
     """The k best outputs of a set, the best first.
 
     Args:
@@ -19,6 +21,7 @@ def k_best_by_branching(whole: Any, branches: Callable, k: int) -> PyTree:
         `score`; -inf where the set is empty.
       branches: set -> sets [m] that are disjoint and hold all of its outputs but the best.
       k: static, at least 1.
+      above: scalar; only outputs of a score above it count, and no work is done for others.
 
     Returns:
       best [k], all different, with scores that do not rise; where there are fewer, scores are -inf
@@ -31,17 +34,22 @@ def k_best_by_branching(whole: Any, branches: Callable, k: int) -> PyTree:
     def fill(leaf: Any) -> Any:
         return jnp.zeros((k, *leaf.shape), leaf.dtype).at[0].set(leaf)
 
-    def take(held: Any, _: None) -> tuple[Any, PyTree]:
-        """The best output that is held, and the sets that remain without it."""
-        at = jnp.argmax(held.best.score)
-        one = jax.tree.map(lambda leaf: leaf[at], held)
-        rest = with_scores(held, held.best.score.at[at].set(-jnp.inf))
-        both = jax.tree.map(
-            lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), rest, branches(one)
-        )
-        order = jnp.argsort(-both.best.score, stable=True)[:k]
-        return jax.tree.map(lambda leaf: leaf[order], both), one.best
+    def more(state: tuple) -> Array:
+        count, held = state
+        return (count < k) & (held.best.score[jnp.minimum(count, k - 1)] > above)
+
+    def split(state: tuple) -> tuple:
+        """Behind the outputs that are taken, sets by their best outputs: the first one is split."""
+        count, held = state
+        parts = branches(jax.tree.map(lambda leaf: leaf[count], held))
+        both = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), held, parts)
+        places = jnp.arange(len(both.best.score))
+        key = jnp.where(places <= count, -jnp.inf, -both.best.score)
+        order = jnp.argsort(key, stable=True)[:k]
+        return count + 1, jax.tree.map(lambda leaf: leaf[order], both)
 
     score = whole.best.score
     empty = jnp.full(k, -jnp.inf, score.dtype).at[0].set(score)
-    return jax.lax.scan(take, with_scores(jax.tree.map(fill, whole), empty), None, length=k)[1]
+    start = jnp.int32(0), with_scores(jax.tree.map(fill, whole), empty)
+    best = jax.lax.while_loop(more, split, start)[1].best
+    return best._replace(score=jnp.where(best.score > above, best.score, -jnp.inf))

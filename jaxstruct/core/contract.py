@@ -90,6 +90,9 @@ class Oracles(NamedTuple):
       best_by_level: (theta, y_true, offsets[L], slopes[L]) -> the best y != y_true of the level
         that maximises offsets + slopes F; y_true where there is none. Contenders and output in one
         program.
+      best_above: (theta, y_true, k, above) -> (y[k], bool[k] which of them there are), the outputs
+        of the largest F + Delta, of those above the scalar `above`, the best first. For slack
+        re-scaling: it finds what a search by `loss_augmented_decode` cannot.
       all_outputs: y_true -> y[K], every output with the true one first, for a small output space.
       cheap: other Oracles, which a training pass asks first: only where what they find violates
         nothing are those above asked. They certify nothing, and may be as inexact as they like.
@@ -101,6 +104,7 @@ class Oracles(NamedTuple):
     best_wrong: Given = None
     level_losses: Given = None
     best_by_level: Given = None
+    best_above: Given = None
     all_outputs: Given = None
     cheap: Given = None
 

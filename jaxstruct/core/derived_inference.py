@@ -72,10 +72,14 @@ def raised_softmax_margin(
 
 
 def raised_k_best(
-    k_best: Callable, raised: Callable, theta: PyTree, y_true: PyTree, k: int
+    k_best: Callable, raised: Callable, theta: PyTree, y_true: PyTree, k: int, *above: Array
 ) -> tuple[PyTree, Array]:
-    """(the k largest F(y) + Delta(y_true, y) [k], which of them there are); see above."""
-    outputs, scores = k_best(raised(theta, y_true), k)
+    """(the k largest F(y) + Delta(y_true, y) [k], which of them there are); see above.
+
+    Args:
+      k_best: (theta, k, *above) -> (outputs [k], their scores [k]).
+    """
+    outputs, scores = k_best(raised(theta, y_true), k, *above)
     return outputs, scores > -jnp.inf
 
 

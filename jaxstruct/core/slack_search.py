@@ -26,10 +26,15 @@ s_k = p (1 + f_k) - lambda_k Delta_k. Therefore
    attained, and the f there whose value is the best found. The next lambda is the slope of the
    line from the left end to (D, f): if the answer is the left end again, it excludes this point.
 
+5. all outputs that are better than the best one found lie above the tangent of its value there.
+   Where a structure can list what is above it, best first, the maximum is among the list; a list
+   that is cut off leaves outputs under a parallel through its last one.
+
 An extreme point of the upper hull of all (Delta, f) between the ends lies above the chord. So a
 search that ends before its last step has found the best of them: the value is exact if the best
 output is an extreme point, and the bound says how far off it can be at most if not. (On the hull
-the value has one peak: log value = p log D + log(1 + U) is concave.)
+the value has one peak: log value = p log D + log(1 + U) is concave.) What lies under the hull only
+rule 5 finds.
 
 Lambda oracles, and why slack re-scaling with them can only reach the hull: H. Choi, O. Meshi and
 N. Srebro, "Fast and Scalable Structural SVM with Slack Rescaling", AISTATS 2016. The ends, the
@@ -46,6 +51,9 @@ import jax.numpy as jnp
 
 from jaxstruct.core.types import Array, PyTree
 
+LEAST_SLOPE = 1e-3
+"""Not 0, since outputs are listed by f / lambda + Delta."""
+
 
 class SlackSearch(NamedTuple):
     """The best output that a search met, and what it proved.
@@ -57,6 +65,7 @@ class SlackSearch(NamedTuple):
       value: scalar Delta^p (1 + f).
       bound: scalar, at least 0 and at least the value of every output.
       calls: int32 scalar, oracle calls made.
+      low, high: scalars, a better output has a loss between these.
     """
 
     y: PyTree
@@ -65,6 +74,8 @@ class SlackSearch(NamedTuple):
     value: Array
     bound: Array
     calls: Array
+    low: Array
+    high: Array
 
 
 class _Line(NamedTuple):
@@ -206,7 +217,7 @@ def _start(output: PyTree, delta_max: Array | float, dtype: jnp.dtype) -> _State
         two_ends=no,
         done=no,
         slope=zero,
-        best=SlackSearch(y, zero, zero, zero, zero, jnp.zeros((), jnp.int32)),
+        best=SlackSearch(y, zero, zero, zero, zero, jnp.zeros((), jnp.int32), zero, zero),
     )
 
 
@@ -255,4 +266,47 @@ def slack_search(
     def unfinished(state: _State) -> Array:
         return ~state.done & (state.best.calls < steps)
 
-    return jax.lax.while_loop(unfinished, body, _start(output, delta_max, dtype)).best
+    end = jax.lax.while_loop(unfinished, body, _start(output, delta_max, dtype))
+    return end.best._replace(low=end.left.loss, high=end.right.loss)
+
+
+def tangent(found: SlackSearch, power: Array | float) -> tuple[Array, Array]:
+    """(lambda, height): nothing of f + lambda Delta <= height is better than the best found.
+
+    All points (Delta, f) of one value lie on a convex curve f(D) = value / D^p - 1, whose tangent
+    at D has the slope -p value / D^(p + 1): that of the best output, or -LEAST_SLOPE if it is less.
+    """
+    value = jnp.maximum(found.value, 0)
+    loss = jnp.where(found.loss > 0, found.loss, jnp.inf)
+    slope = jnp.maximum(power * value / loss ** (power + 1), LEAST_SLOPE)
+    at = (power * value / slope) ** (1 / (power + 1))
+    return slope, value / jnp.where(at > 0, at, 1) ** power - 1 + slope * at
+
+
+def with_listed(
+    found: SlackSearch, y: PyTree, loss: Array, advantage: Array, real: Array, power: Array | float
+) -> SlackSearch:
+    """The search after rule 5: the best of what it found and of a list, with the bound of the rest.
+
+    Args:
+      found: of `slack_search`. power: as there.
+      y, loss, advantage: [k] the outputs of the largest f + lambda Delta that are above the height,
+        both of `tangent`, with their Delta and f. real: [k] bool, which of them there are.
+    """
+    measure = _Measure(jnp.asarray(power, found.value.dtype))
+    values = jnp.where(real, measure.value(loss, advantage), -jnp.inf)
+    at = jnp.argmax(values)
+    own = found._replace(
+        y=jax.tree.map(lambda leaf: leaf[at], y),
+        loss=loss[at],
+        advantage=advantage[at],
+        value=values[at],
+    )
+    best = _choose(own.value > found.value, own, found)
+    slope, height = tangent(found, power)
+    last = jnp.min(jnp.where(real, advantage + slope * loss, jnp.inf))
+    line = _Line(jnp.where(jnp.all(real), last, height), slope)
+    peak = _peak_of_line(line, measure.power, found.low, found.high)
+    reached = jnp.maximum(best.value, 0)
+    rest = measure.value(peak, line.at(peak))
+    return best._replace(bound=jnp.clip(rest, reached, jnp.maximum(found.bound, reached)))

@@ -54,8 +54,10 @@ def _marginals(trees: _Trees, theta: PyTree) -> Marginals:
     return Marginals(found if trees.labelled else found[..., 0], total, sizes)
 
 
-def _k_best(trees: _Trees, theta: PyTree, k: int) -> tuple[Parse, Array]:
-    found = k_best_trees(theta.potentials, theta.length, k, projective=trees.projective)
+def _k_best(
+    trees: _Trees, theta: PyTree, k: int, above: Array | float = -jnp.inf
+) -> tuple[Parse, Array]:
+    found = k_best_trees(theta.potentials, theta.length, k, above, projective=trees.projective)
     return trees.parse(found.heads, found.labels), found.score
 
 

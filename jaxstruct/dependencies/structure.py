@@ -294,6 +294,8 @@ def dependency_parser(
     kind = arc_loss(loss, labelled, dtype)
     tables = _Tables(features, kind, Static(labelled), Static(projective))
     zero = {"features": jax.device_put(np.zeros(features.size, dtype))}
+    raised = Partial(_raised, tables)
+    inference = tree_inference(labelled, projective, features.labels, raised)
     return make_problem(
         zero,
         Model(
@@ -303,6 +305,7 @@ def dependency_parser(
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, tables),
             best_wrong=Partial(_best_wrong, tables),
+            best_above=inference.augmented_k_best,
         ),
         Space(
             plane_values=Partial(_plane_values, tables), add_planes=Partial(_add_planes, tables),
@@ -310,7 +313,7 @@ def dependency_parser(
         ),
         Partial(_check, tables),
         _LABELLED_PADDING if labelled else _PADDING,
-        tree_inference(labelled, projective, features.labels, Partial(_raised, tables)),
+        inference,
         tested=True,
     )  # fmt: skip
 

@@ -146,21 +146,21 @@ def certify(
             "that |w|^2 does not follow from them: certify takes weights of primal features"
         )
 
-    def at_weights(state: State) -> tuple[Certificate, np.ndarray]:
+    def at_weights(state: State, proves: bool) -> tuple[Certificate, np.ndarray]:
         state = state._replace(weights=weights, span=None)
         products = np.array([norm]), np.zeros(1)  # of D nothing is asked here
-        info: Any = cutting_plane.certify_state(run, state, 0.0, products)[1]
+        info: Any = cutting_plane.certify_state(run, state, 0.0, products, proves)[1]
         return info.certificate, in_callers_order(info.slack, run.rows)
 
     # P(w) needs one pass; D does not depend on w, so a training raises it until it proves them.
-    first, _ = at_weights(cutting_plane.init(run))
+    first, _ = at_weights(cutting_plane.init(run), False)
     allowance = tolerance * abs(first.primal)
     finest = FINEST[str(jnp.result_type(*jax.tree.leaves(weights)))]
     solution = train(
         Training(run, rules._replace(tolerance=max(SHARE * tolerance, finest))),
         lambda seen: proven(first.primal - seen.dual, first.rounding, allowance),
     )
-    last, slack = at_weights(solution.state)
+    last, slack = at_weights(solution.state, True)
     certificate = last._replace(
         dual=solution.dual,
         relaxed_gap=last.relaxed_gap + last.dual - solution.dual,

@@ -47,6 +47,7 @@ from jaxstruct.solvers.n_slack.thresholds import (
 )
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.objective.most_violated import proving
 from jaxstruct.solvers.placement.mesh import check_mesh
 from jaxstruct.solvers.prepare import checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
@@ -122,6 +123,13 @@ def _method(fixed: Training, started: bool, watched: bool) -> Method:
         state, info = cutting_plane.certify_state(run, now.state, threshold)
         return state, _round(fixed, state, info)
 
+    def prove(now: RunState, found: Round) -> tuple[State, Round]:
+        if (ray := found.info.ray) is None:  # w = 0
+            return now.state, found._replace(planes_added=0, oracle_calls=0)
+        given = threshold_of(fixed.rules, primal_of(now)), ray.products(1.0)
+        state, info = cutting_plane.certify_state(run, now.state, *given, proves=True)
+        return state, _round(fixed, state, info)
+
     def rescale(now: RunState, found: Round, wanted: float) -> tuple[State, Round]:
         search = cutting_plane.least_multiple_of(run, now.state, found.info, wanted)
         return search[0], searched(found, place.examples, *search)
@@ -134,7 +142,8 @@ def _method(fixed: Training, started: bool, watched: bool) -> Method:
         own = cutting_plane.with_capacity(own, min(2 * capacity, most))
         return state._replace(sets=place.put(own.sets), span=place.put(own.span))
 
-    return Method(step, certify, adapt, rescale)
+    proves = proving(run.problem, run.oracle) != run.oracle
+    return Method(step, certify, adapt, rescale, prove if proves else None)
 
 
 def _planes(fixed: Training, sets: WorkingSets) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import score_labels
-from jaxstruct.core.slack_search import SlackSearch, slack_search
+from jaxstruct.core.slack_search import SlackSearch, slack_search, tangent, with_listed
 from tests.chains.oracles import truth as chain_truth
 from tests.lib.refusals import refused
 
@@ -163,6 +165,41 @@ def test_more_steps_never_loosen(x64) -> None:
             assert np.all(np.asarray(more.bound) <= np.asarray(fewer.bound) * (1 + 1e-12) + 1e-12)
         gaps = [np.mean(run.bound - np.maximum(truth, 0)) for run in (runs[0], runs[-1])]
         assert gaps[1] < gaps[0] / 3
+
+
+@partial(jax.jit, static_argnums=3)
+def listed(points, delta_max, power, k) -> SlackSearch:
+    """Searches of many sets of points, each with k at most of those above its tangent."""
+
+    def one(points, delta_max):
+        found = slack_search(oracle(points), delta_max, power, 3)
+        slope, height = tangent(found, power)
+        heights = points[:, 1] + slope * points[:, 0]
+        order = jnp.argsort(-heights)[:k].astype(jnp.int32)
+        y = {"index": order, "pair": (order, -order)}
+        return with_listed(found, y, *points[order].T, heights[order] > height, power)
+
+    return jax.vmap(one)(points, delta_max)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_list_of_what_is_above_the_tangent_closes_the_search(x64, make) -> None:
+    """The maximum lies between value and bound whatever k is, and is found where all are listed."""
+    points, delta_max = make(np.random.default_rng(7), 1500, 11)
+    points = with_true_output(points)
+    row = np.arange(len(points))
+    for power in POWERS:
+        truth, closed = values(points, power).max(1), []
+        before = searched(points, delta_max, power, 3)
+        for k in (1, 3, 12):
+            found = listed(points, delta_max, power, k)
+            index = np.asarray(found.y["index"])
+            np.testing.assert_allclose(found.value, values(points, power)[row, index], atol=1e-14)
+            np.testing.assert_array_equal(found.loss, points[row, index, 0])
+            assert np.all((before.value <= found.value) & (found.bound <= before.bound))
+            assert np.all(found.value <= truth + 1e-12) and np.all(found.bound >= truth - 1e-12)
+            closed.append(np.mean(found.bound <= np.maximum(found.value, 0) + 1e-9))
+        assert closed[0] <= closed[1] <= closed[2] == 1 and closed[0] < 1
 
 
 def test_bound_where_the_best_output_is_below_the_hull(x64) -> None:

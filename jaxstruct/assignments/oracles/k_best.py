@@ -88,13 +88,15 @@ def _example(pairs: Array, sizes: Array, rows: Any, columns: Any, complete: bool
 
 
 def k_best_matchings(
-    pairs: Array, sizes: Array, k: int, rows: Any = None, columns: Any = None, *, complete: bool
-) -> Matching:
+    pairs: Array, sizes: Array, k: int, rows: Any = None, columns: Any = None,
+    above: Array | float = -jnp.inf, *, complete: bool,
+) -> Matching:  # fmt: skip
     """The k matchings of the largest scores, the best first.
 
     Args:
       pairs, sizes, rows, columns, complete: as `best_matching`.
       k: at least 1, static.
+      above: scalar; matchings whose score is not above it do not count.
 
     Returns:
       Matching: columns [k, R], all different, with scores [k] that do not rise. Where there are
@@ -106,7 +108,7 @@ def k_best_matchings(
     one, k = _example(pairs, sizes, rows, columns, complete), checked_size("k", k)
     nothing = jnp.zeros(one.table.costs.shape[1], bool)
     whole = _best_of(one, one.table, jnp.int32(0), nothing)
-    found = k_best_by_branching(whole, partial(_branches, one), k)
+    found = k_best_by_branching(whole, partial(_branches, one), k, above)
     there = (found.score > -jnp.inf)[:, None]
     return found._replace(columns=jnp.where(there, found.columns, NONE))
 

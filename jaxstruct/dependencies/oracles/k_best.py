@@ -60,12 +60,15 @@ def _branches(potentials: Array, length: Array, projective: bool, one: _Set) -> 
     return jax.lax.map(branch, words)
 
 
-def k_best_trees(potentials: Array, length: Array, k: int, *, projective: bool) -> Decoded:
+def k_best_trees(
+    potentials: Array, length: Array, k: int, above: Array | float = -jnp.inf, *, projective: bool
+) -> Decoded:
     """The k trees of the largest scores, the best first.
 
     Args:
       potentials, length, projective: as `best_tree`.
       k: at least 1, static.
+      above: scalar; trees whose score is not above it do not count.
 
     Returns:
       Decoded: heads and labels [k, T], all different, with scores [k] that do not rise. Where there
@@ -83,7 +86,7 @@ def k_best_trees(potentials: Array, length: Array, k: int, *, projective: bool) 
     def branches(one: _Set) -> _Set:
         return _branches(potentials, length, projective, one)
 
-    found = k_best_by_branching(whole, branches, k)
+    found = k_best_by_branching(whole, branches, k, above)
     real = (found.score > -jnp.inf)[:, None] & is_word(length, T)[None]
     heads, labels = (jnp.where(real, leaf, PADDING) for leaf in (found.heads, found.labels))
     return Decoded(heads, labels, found.score)

@@ -134,12 +134,16 @@ class Method(NamedTuple):
       adapt: (state, Round) -> state, before the next round; None for no change.
       rescale: (run state, its last Round, P wanted) -> (state, Round), a search among the multiples
         of the w of that round, see `searched`; None where there is none.
+      prove: (run state, its last Round) -> (state, Round), a certificate by an oracle that proves
+        more and takes longer, where the run would end since the usual one finds nothing more; None
+        where there is none.
     """
 
     step: Callable[[RunState], tuple[Any, Round]]
     certify: Callable[[RunState], tuple[Any, Round]] | None = None
     adapt: Callable[[Any, Round], Any] | None = None
     rescale: Callable[[RunState, Round, float], tuple[Any, Round]] | None = None
+    prove: Callable[[RunState, Round], tuple[Any, Round]] | None = None
 
 
 class StartCounters(NamedTuple):
@@ -219,8 +223,8 @@ def _proven_status(
 def _is_exhausted(rules: Rules, certificate: Certificate) -> bool:
     """Whether the run is over by all that an inexact oracle finds, though not by its bounds."""
     primal = certificate.primal_found
-    if primal >= certificate.primal or not math.isfinite(primal):
-        return False
+    if primal >= certificate.primal - certificate.rounding or not math.isfinite(primal):
+        return False  # what is open is rounding, not what the oracle may have missed
     if rules.tolerance is not None and primal - certificate.dual <= rules.tolerance * abs(primal):
         return True
     return rules.epsilon is not None and certificate.violation_found <= rules.epsilon
@@ -343,6 +347,11 @@ def solve(
         wanted = _wanted(rules, now.best, found.certificate)
         if status in GOES_ON and method.rescale is not None and wanted is not None:
             state, found = method.rescale(now, found, wanted)
+            now = _note(now, state, found, start)
+            _merge_last(now.log)
+            status = status_of(rules, now.best, found, now.log)
+        if status is Status.INEXACT_ORACLE and method.prove is not None:
+            state, found = method.prove(now, found)
             now = _note(now, state, found, start)
             _merge_last(now.log)
             status = status_of(rules, now.best, found, now.log)

@@ -78,15 +78,16 @@ def _has_evicted(run: Run, before: WorkingSets, after: WorkingSets, counts: Pass
 
 
 def _certify(
-    now: OpenRound, state: State, epsilon: AnyArray, products: tuple, own: bool
-) -> tuple[State, Info]:
+    now: OpenRound, state: State, epsilon: AnyArray, products: tuple, own: bool,
+    proves: bool = False,
+) -> tuple[State, Info]:  # fmt: skip
     """One oracle call an example at w: (state, what it says).
 
-    own: whether nobody else holds the working sets of the state.
+    own: whether nobody else holds the working sets of the state. proves: of `call_oracles`.
     """
     run, place = now.run, now.run.placement
     before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
-    sets, report, counts = call_all(now, "certify", state.weights, before, epsilon)
+    sets, report, counts = call_all(now, "certify", state.weights, before, epsilon, proves)
     norm = coordinate_norm(place.problem, state.weights, place.task.inputs[0])
     certificate, terms = now.certified(report, *products, norm, place.off_by)
     if state.span is not None and _has_evicted(run, state.sets, sets, counts):
@@ -167,6 +168,7 @@ def certify_state(
     state: State,
     epsilon: float,
     products: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+    proves: bool = False,
 ) -> tuple[State, Info]:
     """A certificate of the state as it is, w untouched; the planes that its calls meet are added.
 
@@ -174,12 +176,13 @@ def certify_state(
     somebody's own.
 
     Args:
-      products: terms of |w|^2 and of |sum beta phi|^2, where w is another one. The rest as in
+      products: terms of |w|^2 and of |sum beta phi|^2, where w is another one.
+      proves: whether the oracle that proves more is called, where there is one. The rest as in
         `step`.
     """
     now = open_round(run, state.clock)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
-    return _certify(now, state, threshold, products, False)
+    return _certify(now, state, threshold, products, False, proves)
 
 
 def least_multiple_of(

@@ -37,7 +37,7 @@ from jaxstruct.solvers.objective.certificate import (
     block_gaps,
     certify,
 )
-from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.objective.most_violated import oracle_for, proving
 from jaxstruct.solvers.settings import ResolvedSettings
 
 copy_arrays = jax.jit(partial(jax.tree.map, jnp.copy))
@@ -229,11 +229,16 @@ def _chunks(now: OpenRound, orders: Orders) -> Iterator[_Chunk]:
 
 def call_oracles(
     now: OpenRound, name: str, problem: Problem, w: PyTree, sets: WorkingSets,
-    report: OracleReport, calls: Calls,
+    report: OracleReport, calls: Calls, proves: bool = False,
 ) -> tuple[WorkingSets, OracleReport, PassCounts]:  # fmt: skip
-    """The oracle of a problem on some batches, at w; its seconds go under that name."""
+    """The oracle of a problem on some batches, at w; its seconds go under that name.
+
+    Args:
+      proves: whether the oracle that proves more is called, where there is one.
+    """
     run, place = now.run, now.run.placement
     oracle = run.oracle if problem is place.problem else oracle_for(problem, run.formulation)
+    oracle = proving(problem, oracle) if proves else oracle
     options = OracleOptions(oracle, report.slots.shape[1])
     call = partial(place.call_oracles, problem, options, w, sets, report, calls)
     return time_part(now.seconds, name, call)
@@ -246,13 +251,17 @@ def _empty_report(now: OpenRound, sets: WorkingSets) -> OracleReport:
 
 
 def call_all(
-    now: OpenRound, name: str, w: PyTree, sets: WorkingSets, epsilon: AnyArray
+    now: OpenRound, name: str, w: PyTree, sets: WorkingSets, epsilon: AnyArray, proves: bool = False
 ) -> tuple[WorkingSets, OracleReport, PassCounts]:
-    """One oracle call an example at w, of which the program takes the working sets over."""
+    """One oracle call an example at w, of which the program takes the working sets over.
+
+    proves: as in `call_oracles`.
+    """
     place = now.run.placement
     orders, spans = place.every_batch
     calls = Calls(orders, spans, epsilon, now.clock)
-    return call_oracles(now, name, place.problem, w, sets, _empty_report(now, sets), calls)
+    report = _empty_report(now, sets)
+    return call_oracles(now, name, place.problem, w, sets, report, calls, proves)
 
 
 def _ask_again(
