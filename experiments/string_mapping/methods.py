@@ -7,17 +7,16 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.tasks.string_pairs import Kernels, inputs_on
-from jaxstruct import Problem, Settings, Solution, Status, fit, predict
-from jaxstruct.baselines import (
+from experiments.machines.cokriging import fit_cokriging
+from experiments.machines.kernel_dependency_estimation import (
     choose_kernel_dependency,
-    choose_neighbours,
-    fit_cokriging,
     fit_kernel_dependency,
-    most_frequent_output,
-    nearest_outputs,
     predict_kernel_dependency,
 )
+from experiments.machines.most_frequent_output import most_frequent_output
+from experiments.machines.nearest_neighbours import choose_neighbours, nearest_outputs
+from experiments.tasks.string_pairs import Kernels, inputs_on
+from jaxstruct import Problem, Settings, Solution, Status, fit, predict
 from jaxstruct.core.sizes import size_class
 from jaxstruct.kernels import radial_values
 from jaxstruct.strings import KernelCandidates, kernel_candidates

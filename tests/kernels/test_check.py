@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct import Ragged
-from jaxstruct.baselines.kernel_dependency_estimation import (
+from experiments.machines.kernel_dependency_estimation import (
     fit_kernel_dependency,
     principal_components,
 )
+from jaxstruct import Ragged
 from jaxstruct.chains import KernelTokens, chain_inputs
 from jaxstruct.kernels import check_positive_semidefinite, gram_matrix, polynomial
 from jaxstruct.multiclass import kernel_inputs

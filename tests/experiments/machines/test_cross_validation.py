@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.baselines.cross_validation import choose_setting, fold_numbers
+from experiments.machines.cross_validation import choose_setting, fold_numbers
 from tests.lib.refusals import refused
 
 

@@ -6,12 +6,12 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.kernel_ridge import KernelRidge
 
-from jaxstruct.baselines import (
+from experiments.machines.kernel_dependency_estimation import (
     choose_kernel_dependency,
     fit_kernel_dependency,
     predict_kernel_dependency,
+    principal_components,
 )
-from jaxstruct.baselines.kernel_dependency_estimation import principal_components
 from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)

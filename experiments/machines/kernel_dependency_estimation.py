@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.baselines.cross_validation import (
+from experiments.machines.cross_validation import (
     Choice,
     checked_gram,
     checked_rows,

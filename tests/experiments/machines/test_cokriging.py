@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from jaxstruct.baselines import (
-    fit_cokriging,
+from experiments.machines.cokriging import RATIOS, Cokriging, fit_cokriging
+from experiments.machines.kernel_dependency_estimation import (
     fit_kernel_dependency,
     predict_kernel_dependency,
 )
-from jaxstruct.baselines.cokriging import RATIOS, Cokriging
 from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)

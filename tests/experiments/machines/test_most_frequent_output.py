@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxstruct.baselines import most_frequent_output
+from experiments.machines.most_frequent_output import most_frequent_output
 from tests.lib.refusals import refused
 
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.baselines.cross_validation import checked_gram, checked_square
-from jaxstruct.baselines.kernel_dependency_estimation import (
+from experiments.machines.cross_validation import checked_gram, checked_square
+from experiments.machines.kernel_dependency_estimation import (
     KernelDependency,
     principal_components,
 )

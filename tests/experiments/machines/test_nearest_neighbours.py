@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from jaxstruct.baselines import choose_neighbours, nearest_outputs
+from experiments.machines.nearest_neighbours import choose_neighbours, nearest_outputs
 from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)

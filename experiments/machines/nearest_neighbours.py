@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxstruct.baselines.cross_validation import (
+from experiments.machines.cross_validation import (
     Choice,
     checked_finite,
     checked_rows,
