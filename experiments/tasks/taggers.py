@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import Stopwatch
+from experiments.machines.dual_random_field import dual_random_field
 from experiments.tasks.news import (
     Corpus,
     Labels,
@@ -22,7 +23,6 @@ from experiments.tasks.news import (
 )
 from jaxstruct import Ragged, Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
-from jaxstruct.baselines.dual_random_field import dual_random_field
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from jaxstruct.chains.structure import chain_inputs

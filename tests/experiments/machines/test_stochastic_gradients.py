@@ -8,9 +8,16 @@ import optax
 import pytest
 
 import jaxstruct as js
+from experiments.machines import stochastic_gradients
+from experiments.machines.stochastic_gradients import (
+    OBJECTIVES,
+    StochasticFit,
+    StochasticProgress,
+    falling_sgd,
+    fit_stochastic,
+)
 from jaxstruct import Status
-from jaxstruct.baselines import falling_sgd, fit_random_field, fit_stochastic, stochastic_gradients
-from jaxstruct.baselines.stochastic_gradients import OBJECTIVES, StochasticProgress
+from jaxstruct.baselines import fit_random_field
 from jaxstruct.trees.structure import weighted_grammar
 from tests.baselines.sequences import PLAIN, flat, random_sequences
 from tests.baselines.test_conditional_random_field import Enumerated
@@ -22,7 +29,7 @@ SMALL = random_sequences(0, n=8, T=4, d=3, S=3)
 C = 20.0
 
 
-def near(objective: str, found: js.baselines.StochasticFit, primal: float, dual: float) -> None:
+def near(objective: str, found: StochasticFit, primal: float, dual: float) -> None:
     """P of both iterates is above the optimum, that of the average little; the dual is below."""
     assert dual * (1 - 1e-5) <= min(found.primal, found.primal_averaged)
     assert found.primal_averaged <= 1.04 * primal, objective

@@ -29,6 +29,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.machines.field_multipliers import (
+    FieldExamples,
+    Multipliers,
+    collect,
+    first_multipliers,
+    log_losses,
+    visit_groups,
+)
 from jaxstruct.baselines.conditional_log_likelihood import Block
 from jaxstruct.baselines.examples import (
     first_weights,
@@ -45,14 +53,6 @@ from jaxstruct.baselines.field_certificate import (
     field_sums,
     precision_of,
     primal_of,
-)
-from jaxstruct.baselines.field_multipliers import (
-    FieldExamples,
-    Multipliers,
-    collect,
-    first_multipliers,
-    log_losses,
-    visit_groups,
 )
 from jaxstruct.baselines.kernel_coordinates import Coordinates, in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order

@@ -15,10 +15,11 @@ from scipy.special import logsumexp, xlogy
 from sklearn.linear_model import LogisticRegression
 
 import jaxstruct as js
+from experiments.machines import field_multipliers
+from experiments.machines.dual_random_field import DualProgress, dual_random_field
+from experiments.machines.field_multipliers import FieldExamples, collect, first_multipliers
 from jaxstruct import Status
-from jaxstruct.baselines import dual_random_field, field_multipliers, fit_random_field
-from jaxstruct.baselines.dual_random_field import DualProgress
-from jaxstruct.baselines.field_multipliers import FieldExamples, collect, first_multipliers
+from jaxstruct.baselines import fit_random_field
 from jaxstruct.trees.structure import weighted_grammar
 from tests.baselines.sequences import BARRED, PLAIN, RICH, flat, like, random_sequences
 from tests.baselines.test_conditional_random_field import Enumerated, barred_sequences

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.machines.dual_perceptron import DualPerceptron, dual_perceptron, weights_of
 from jaxstruct import Problem, Status, predict
-from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron, weights_of
 from jaxstruct.baselines.perceptron import EpochProgress, perceptron
 from jaxstruct.chains.structure import ChainInput, chain, chain_inputs
 from jaxstruct.chains.token_features import kernel_token_inputs
