@@ -19,6 +19,7 @@ LAYERS = (
     {"core"},
     {"evaluation", "kernels"},
     {
+        "multiclass",
         "chains",
         "trees",
         "dependencies",
@@ -29,7 +30,7 @@ LAYERS = (
         "rankings",
         "solvers",
     },
-    {"multiclass", "segments"},  # machines that certify as the solvers do; tokens as chains have
+    {"segments"},  # its tokens are those of chains
     {"baselines", "models", "confidence", "losses", "plots"},
     {"estimators"},
 )  # fmt: skip

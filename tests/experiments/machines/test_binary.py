@@ -7,10 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import jaxstruct as js
+from experiments.machines.binary import decision_values, fit_binary, support_vectors, training
 from jaxstruct import kernels, multiclass
 from jaxstruct.core.status import Status
-from jaxstruct.multiclass import fit_binary
-from jaxstruct.multiclass.binary import training
 from tests.lib.refusals import refused
 from tests.truth.chapter_two import binary_optimum
 
@@ -45,7 +44,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64, formulation, C):
     np.testing.assert_allclose(found.primal, objective, rtol=1e-8)
     np.testing.assert_allclose(found.dual, objective, rtol=1e-8)
     np.testing.assert_allclose(found.weights["weights"], w.T, atol=2e-4 * np.abs(w).max())
-    margins = signs * multiclass.decision_values(found, X)
+    margins = signs * decision_values(found, X)
     assert np.all(found.alpha >= 0) and np.allclose((found.alpha * found.signs).sum(1), 0)
     expansion = X.T @ (found.alpha * found.signs).T
     np.testing.assert_allclose(found.weights["weights"], expansion, atol=1e-9)  # (2.12)
@@ -65,8 +64,8 @@ def test_every_kind_of_input_and_every_route_is_one_machine(x64, formulation, mo
     by_kernel = fit_binary(kernel, FEW, formulation, 9.0, **EXACT)
     np.testing.assert_allclose(by_kernel.primal, few.primal, rtol=1e-9)
     np.testing.assert_allclose(
-        multiclass.decision_values(by_kernel, kernel),
-        multiclass.decision_values(few, X), atol=1e-3,
+        decision_values(by_kernel, kernel),
+        decision_values(few, X), atol=1e-3,
     )  # fmt: skip
     for own in (by_kernel, few):
         assert own.members.shape == (3, 9) and np.all(own.members[1, 7:] == N)
@@ -131,7 +130,7 @@ def test_no_hyperplane_is_said_so_and_others_still_converge():
 
 def test_support_vectors_carry_the_machine():
     found = fit_binary(X, SIGNS, "svm1", 5.0)
-    own = multiclass.support_vectors(found, 2)
+    own = support_vectors(found, 2)
     assert np.all(own.alpha > 0) and len(own.alpha) < N and np.all(np.diff(own.example) > 0)
     w = X[own.example].T @ (own.alpha * own.signs)
     np.testing.assert_allclose(w, found.weights["weights"][:, 2], atol=1e-4)
@@ -141,7 +140,7 @@ def test_support_vectors_carry_the_machine():
 
 
 def test_a_run_that_is_cut_short_still_says_its_gap(monkeypatch):
-    monkeypatch.setattr("jaxstruct.multiclass.binary.ascent.STEPS", -39)  # 1000 - 39 * 24 = 64
+    monkeypatch.setattr("experiments.machines.binary.ascent.STEPS", -39)  # 1000 - 39 * 24 = 64
     found = fit_binary(X, np.where(np.arange(N) % 2, 1, -1), "svm1", 1e5, max_passes=1)
     assert found.status is Status.PASS_LIMIT and found.gap[0] > 0
     assert found.steps[0] <= 64
@@ -175,6 +174,6 @@ def test_refusals_name_the_argument(change, message):
 
 def test_decision_values_refuse_other_inputs():
     found = fit_binary(X, SIGNS, "svm1", 5.0)
-    refused("number_of_features = 4", multiclass.decision_values, found, X[:, :3])
-    refused("must be BinaryMachines", multiclass.decision_values, found.weights, X)
-    refused("machine must be at most 2", multiclass.support_vectors, found, 3)
+    refused("number_of_features = 4", decision_values, found, X[:, :3])
+    refused("must be BinaryMachines", decision_values, found.weights, X)
+    refused("machine must be at most 2", support_vectors, found, 3)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.machines.binary import ascent
+from experiments.machines.binary.centred_rows import CentredRows, expanded, scores
+from experiments.machines.binary.certificate import Proof, is_hard, picked, prove
+from experiments.machines.binary.examples import Examples, KernelRows, number_of
+from experiments.machines.binary.pairwise_ascent import Terms
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array
-from jaxstruct.multiclass.binary import ascent
-from jaxstruct.multiclass.binary.centred_rows import CentredRows, expanded, scores
-from jaxstruct.multiclass.binary.certificate import Proof, is_hard, picked, prove
-from jaxstruct.multiclass.binary.examples import Examples, KernelRows, number_of
-from jaxstruct.multiclass.binary.pairwise_ascent import Terms
 
 MOST_WHOLE = 4096
 """Examples a machine whose kernel matrix is made whole: 64 MB in float32."""

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.multiclass.binary.centred_rows import EPS, CentredRows, expanded, scores
-from jaxstruct.multiclass.binary.examples import KernelRows, number_of
-from jaxstruct.multiclass.binary.pairwise_ascent import Terms
+from experiments.machines.binary.centred_rows import EPS, CentredRows, expanded, scores
+from experiments.machines.binary.examples import KernelRows, number_of
+from experiments.machines.binary.pairwise_ascent import Terms
 
 Array = np.ndarray
 EPS_ABOVE_ONE = (4, 16, 64, 256, 1024, 4096)

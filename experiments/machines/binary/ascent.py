@@ -13,9 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.compiling import program
-from jaxstruct.core.types import Array
-from jaxstruct.multiclass.binary.examples import (
+from experiments.machines.binary.examples import (
     Examples,
     centred_gram_of,
     gram_of,
@@ -24,12 +22,14 @@ from jaxstruct.multiclass.binary.examples import (
     scores_of_all,
     weights_of,
 )
-from jaxstruct.multiclass.binary.pairwise_ascent import (
+from experiments.machines.binary.pairwise_ascent import (
     Terms,
     movable,
     pairwise_ascent,
     violation_of,
 )
+from jaxstruct.core.compiling import program
+from jaxstruct.core.types import Array
 
 STEPS = 20
 """Most pairwise steps on a part, in multiples of its size."""

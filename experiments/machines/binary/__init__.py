@@ -1,6 +1,6 @@
 """Binary machines with a bias (thesis 2.2 to 2.5), many of them at once."""
 
-from jaxstruct.multiclass.binary.machines import (
+from experiments.machines.binary.machines import (
     BinaryMachines,
     SupportVectors,
     decision_values,

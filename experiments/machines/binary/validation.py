@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from experiments.machines.binary.examples import DenseRows, Examples, KernelRows, SparseRows
 from jaxstruct.core.checks import (
     as_array,
     as_numbers,
@@ -17,7 +18,6 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.multiclass.binary.examples import DenseRows, Examples, KernelRows, SparseRows
 from jaxstruct.multiclass.structure import KernelInput
 
 

@@ -1,6 +1,6 @@
 """What certificates of binary machines say of features far from the origin, against proven optima.
 
-    python -m tests.multiclass.binary.certificate_runs --runs=2000 --seed=0
+    python -m tests.experiments.machines.binary_certificate_runs --runs=2000 --seed=0
 
 Every run draws examples of three features (normal, plus a mean, times a scale), trains machines and
 asks of each whether its optimum lies in [dual - rounding, primal + rounding]. An independent solver
@@ -24,6 +24,7 @@ from scipy.sparse import csr_array
 from sklearn.svm import SVC
 
 import jaxstruct as js
+from experiments.machines.binary import BinaryMachines, fit_binary
 from jaxstruct import multiclass
 from tests.truth.interior_point import solve_qp
 
@@ -192,7 +193,7 @@ def _machine(case: Case, m: int) -> tuple[Machine, Array]:
     return Machine(x - centre, case.signs[used, m].astype(Exact), cap, ridge, centre), used
 
 
-def judged(case: Case, found: multiclass.BinaryMachines, m: int) -> Verdict:
+def judged(case: Case, found: BinaryMachines, m: int) -> Verdict:
     """The interval of one machine against the optimum."""
     truth, used = _machine(case, m)
     status = found.statuses[m].name
@@ -227,7 +228,7 @@ def run(seed: int, number: int, most: int = 2000) -> tuple[Case, list[Verdict]]:
     case = drawn_case(seed, number, most)
     with jax.enable_x64(True) if case.dtype == "float64" else nullcontext():
         try:
-            found = multiclass.fit_binary(
+            found = fit_binary(
                 case.inputs(), case.signs, case.formulation, case.C, number_of_features=D,
                 tolerance=case.tolerance, max_passes=60, dtype=case.dtype,
             )  # fmt: skip

@@ -7,10 +7,10 @@ import pytest
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC
 
-from jaxstruct.multiclass import (
+from experiments.machines.binary import decision_values
+from experiments.machines.output_codes import (
     all_pairs_code,
     checked_code,
-    decision_values,
     decode_code,
     decode_largest,
     fit_output_code,

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from experiments.machines.binary.machines import BinaryMachines, fit_binary
 from jaxstruct.core.checks import as_array, as_numbers, check_choice, checked_size, text_of
 from jaxstruct.core.types import PyTree
-from jaxstruct.multiclass.binary.machines import BinaryMachines, fit_binary
 from jaxstruct.multiclass.structure import check_classes
 
 TRIES = 100

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.types import SparseFeatures
-from jaxstruct.multiclass.binary.examples import (
+from experiments.machines.binary.examples import (
     Examples,
     KernelRows,
     SparseRows,
     number_of,
 )
+from jaxstruct.core.types import SparseFeatures
 
 EPS = float(np.finfo(np.float64).eps)
 MEDIAN = 512

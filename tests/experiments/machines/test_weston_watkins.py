@@ -1,4 +1,4 @@
-"""Weston and Watkins's machine, both ways, and Crammer and Singer's against an independent QP."""
+"""Weston and Watkins's machine, and Crammer and Singer's against an independent QP."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import jaxstruct as js
+from experiments.machines.weston_watkins import best_block, fit_weston_watkins
 from jaxstruct import multiclass
 from jaxstruct.core.status import Status
-from jaxstruct.multiclass import fit_weston_watkins, rival_pairs
-from jaxstruct.multiclass.weston_watkins import best_block
 from tests.lib.refusals import refused
 from tests.truth.chapter_two import crammer_singer_optimum, weston_watkins_optimum
 from tests.truth.interior_point import solve_qp
@@ -27,25 +26,20 @@ def make(dtype="float64"):
 
 
 @pytest.mark.parametrize("formulation, C", [("svm1", 1.0), ("svm1", 30.0), ("svm2", 30.0)])
-def test_both_ways_find_the_optimum_of_the_quadratic_program(x64, formulation, C):
+def test_it_finds_the_optimum_of_the_quadratic_program(x64, formulation, C):
     objective, w = weston_watkins_optimum(formulation, X, Y, K, C)
     problem = make()
     ascent = fit_weston_watkins(problem, X, Y, formulation, C, tolerance=1e-9, max_passes=5000)
-    pairs = js.fit(*rival_pairs(problem, X, Y), formulation, C, tolerance=1e-9)
-    for found in (ascent, pairs):
-        assert found.status is Status.CONVERGED
-        assert found.primal == pytest.approx(objective, rel=1e-8)
-        assert found.dual == pytest.approx(objective, rel=1e-8)
-        np.testing.assert_allclose(found.weights["weights"], w, atol=2e-4)
+    assert ascent.status is Status.CONVERGED
+    assert ascent.primal == pytest.approx(objective, rel=1e-8)
+    assert ascent.dual == pytest.approx(objective, rel=1e-8)
+    np.testing.assert_allclose(ascent.weights["weights"], w, atol=2e-4)
     u = -ascent.alpha
     u[np.arange(N), Y] = ascent.alpha.sum(1)
     np.testing.assert_allclose(ascent.weights["weights"], X.T @ u, atol=1e-9)
     assert np.all(ascent.alpha >= 0) and not ascent.alpha[np.arange(N), Y].any()
     if formulation == "svm1":
         assert ascent.alpha.max() <= C / (N * (K - 1)) * (1 + 1e-12)
-    np.testing.assert_array_equal(
-        js.predict(problem, ascent.weights, X), js.predict(problem, pairs.weights, X)
-    )
 
 
 @pytest.mark.parametrize("formulation", ["svm1", "svm2"])
@@ -64,15 +58,6 @@ def test_one_slack_a_constraint_is_another_machine_but_not_for_two_classes(x64):
     assert two == pytest.approx(crammer_singer_optimum("svm2", X, Y % 2, 2, 30.0)[0], rel=1e-9)
 
 
-def test_the_hard_margin_of_pairs_is_crammer_and_singers(x64):
-    x = X + 6 * np.eye(K, D)[Y]
-    problem = make()
-    pairs = js.fit(*rival_pairs(problem, x, Y), "svm0", tolerance=1e-8)
-    same = js.fit(problem, x, Y, "svm0", tolerance=1e-8)
-    assert pairs.status is Status.CONVERGED
-    assert pairs.primal == pytest.approx(same.primal, rel=1e-7)
-
-
 def test_every_kind_of_input_is_one_machine(x64):
     few = np.where(np.abs(X) < 0.5, 0.0, X)
     sparse, gram = js.from_scipy(csr_array(few)), few @ few.T
@@ -81,8 +66,7 @@ def test_every_kind_of_input_is_one_machine(x64):
     primals = []
     for problem, inputs in cases:
         found = fit_weston_watkins(problem, inputs, Y, "svm1", 20.0, tolerance=1e-7)
-        pairs = js.fit(*rival_pairs(problem, inputs, Y), "svm1", 20.0, tolerance=1e-7)
-        primals += [found.primal, pairs.primal]
+        primals.append(found.primal)
     np.testing.assert_allclose(primals, primals[0], rtol=1e-6)
 
 
@@ -147,11 +131,6 @@ def test_refusals_name_the_argument(change, message):
     refused(message, fit_weston_watkins, **arguments)
 
 
-def test_output_features_and_other_structures_are_refused():
+def test_output_features_are_refused():
     shared = multiclass.multiclass(D, K, output_features=np.eye(K))
-    for call in (rival_pairs, fit_weston_watkins):
-        refused("without output_features", call, shared, X, Y)
-    refused("outside 0..2", lambda: rival_pairs(make("float32"), X, Y + 1))
-    problem, pairs, outputs = rival_pairs(make("float32"), X, Y)
-    refused("must be a RivalPair", js.fit, problem, X, Y)
-    assert len(outputs) == N * (K - 1) and np.all(pairs.truth != pairs.rival)
+    refused("without output_features", fit_weston_watkins, shared, X, Y)

@@ -4,10 +4,9 @@
                           + C/(2 n (k - 1)) sum_i sum_{y != y_i} xi_iy^2      svm2 (2.28)
     <w_{y_i} - w_y, x_i> >= 1 - xi_iy      ((2.27b) prints an eta before w, which is none)
 
-Two ways: `rival_pairs` writes it as a structural machine for `jaxstruct.fit`; the ascent here goes
-through its dual example by example. With a_y = alpha_iy and q = K(x_i, x_i) the k - 1 multipliers
-of an example see the quadratic form q (I + 1 1') and boxes of their own, so that their best values
-hang on their sum S alone,
+The ascent goes through the dual example by example. With a_y = alpha_iy and q = K(x_i, x_i) the
+k - 1 multipliers of an example see the quadratic form q (I + 1 1') and boxes of their own, so that
+their best values hang on their sum S alone,
 
     a_y = clip((g_y - q S) / (q + r), 0, cap),   S = sum_y a_y,    cap = C v_i / (n (k - 1)), r = 0
                                                                    of svm1; r = n (k - 1) / (C v_i)
@@ -217,7 +216,7 @@ def fit_weston_watkins(
     Args:
       problem: `multiclass` or `kernel_multiclass` without output features; its dtype counts.
       inputs: n examples, of arrays [n, ...] or `Ragged` stores. labels: [n] integers 0..k-1.
-      formulation: svm1 (2.27) or svm2 (2.28); a hard margin goes through `rival_pairs`.
+      formulation: svm1 (2.27) or svm2 (2.28).
       C: divided by n (k - 1), the number of slacks. example_weights: [n] v_i >= 0.
       tolerance: stop when P - D, with its rounding, is at most tolerance P.
       max_passes: bound on the sweeps, rounded up to whole fives. seed: of their orders.

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from experiments.machines.binary.centred_rows import centred, held, on_device
+from experiments.machines.binary.examples import KernelRows, number_of, scores_of_all
+from experiments.machines.binary.training import Rules, Trained, groups_of, terms_of, trained
+from experiments.machines.binary.validation import checked_signs, held_dtype, rows_of
 from jaxstruct.core.checks import (
     FINEST,
     check_choice,
@@ -16,10 +20,6 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
-from jaxstruct.multiclass.binary.centred_rows import centred, held, on_device
-from jaxstruct.multiclass.binary.examples import KernelRows, number_of, scores_of_all
-from jaxstruct.multiclass.binary.training import Rules, Trained, groups_of, terms_of, trained
-from jaxstruct.multiclass.binary.validation import checked_signs, held_dtype, rows_of
 
 FORMULATIONS = ("svm0", "svm1", "svm2")
 """Hard margin (2.5), linear (2.6) and squared slack (2.7)."""

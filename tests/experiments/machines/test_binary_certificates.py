@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from jaxstruct import multiclass
+from experiments.machines.binary import fit_binary
+from experiments.machines.output_codes import fit_output_code, one_against_all_code
 from jaxstruct.core.status import Status
-from tests.multiclass.binary.certificate_runs import Case, judged, run
+from tests.experiments.machines.binary_certificate_runs import Case, judged, run
 
 N = 16
 
 
 def verdict(case):
-    found = multiclass.fit_binary(
+    found = fit_binary(
         case.inputs(), case.signs, case.formulation, case.C, number_of_features=3,
         tolerance=case.tolerance, dtype=case.dtype,
     )  # fmt: skip
@@ -56,13 +57,13 @@ def test_an_example_that_lies_far_off_does_not_move_the_centre(kind):
 def test_far_kernel_values_are_not_said_to_be_inseparable(x64):
     for seed in range(3):
         case = drawn(seed, 1e6, 1.0, "kernel", "svm0", "float64")
-        found = multiclass.fit_binary(case.inputs(), case.signs, "svm0", dtype="float64")
+        found = fit_binary(case.inputs(), case.signs, "svm0", dtype="float64")
         assert found.status in (Status.CONVERGED, Status.ROUNDING), (seed, found)
 
 
 def test_numbers_beyond_the_dtype_are_said_to_be_so():
     case = drawn(0, 0, 32.0)
-    found = multiclass.fit_binary(1e25 * case.x.astype(float), case.signs)
+    found = fit_binary(1e25 * case.x.astype(float), case.signs)
     assert found.status is Status.NOT_FINITE and found.steps[0] == 0
 
 
@@ -77,7 +78,7 @@ def test_the_dtype_of_kernel_values_is_counted(mean, wanted):
 def test_a_hard_margin_is_scaled_to_one(mean):
     for seed in range(4):
         case = drawn(seed, mean, 1.0, formulation="svm0")
-        found = multiclass.fit_binary(case.x, case.signs, "svm0")
+        found = fit_binary(case.x, case.signs, "svm0")
         w, b = (found.weights[name][..., 0].astype(float) for name in ("weights", "bias"))
         assert found.status is Status.CONVERGED
         assert np.min(case.signs[:, 0] * (case.x @ w + b)) >= 1
@@ -93,8 +94,8 @@ def test_a_hard_margin_is_scaled_again_where_rounding_takes_more(number):
 
 def test_digits_of_a_code_at_a_large_constant():
     digits, C = load_digits(), 1e5
-    x, y, code = digits.data[:600], digits.target[:600], multiclass.one_against_all_code(10)
-    found = multiclass.fit_output_code(x.astype(np.float32), y, code, "svm1", C)
+    x, y, code = digits.data[:600], digits.target[:600], one_against_all_code(10)
+    found = fit_output_code(x.astype(np.float32), y, code, "svm1", C)
     w, b = (found.weights[name].astype(float) for name in ("weights", "bias"))
     slack = np.maximum(0, 1 - code[y] * (x @ w + b))
     primal = np.sum(w * w, axis=0) / 2 + C / 600 * np.sum(slack, axis=0)
