@@ -192,7 +192,9 @@ def _flags(command: str) -> frozenset[str]:
 def test_commands_exist_with_their_flags() -> None:
     pages = re.sub(r"```python\n.*?```", "", "\n\n".join(PAGES.values()), flags=re.S)
     text = re.sub(r"\\?\n *", " ", pages)
-    calls = re.findall(r"\bexperiments\.([a-z]\w+)((?: --[a-z]\w*(?:=[^\s`),]*)?)*)", text)
+    calls = re.findall(
+        r"(?<!tests\.)\bexperiments\.([a-z]\w+)((?: --[a-z]\w*(?:=[^\s`),]*)?)*)", text
+    )
     for command, given in calls:
         assert command in COMMANDS, command
         assert set(re.findall(r"--(\w+)", given)) <= _flags(command), (command, given)
