@@ -190,7 +190,7 @@ def _flags(command: str) -> frozenset[str]:
 
 
 def test_commands_exist_with_their_flags() -> None:
-    pages = re.sub(r"```python\n.*?```", "", "\n\n".join(PAGES.values()), flags=re.S)
+    pages = re.sub(r"```(python|{code-cell})\n.*?```", "", "\n\n".join(PAGES.values()), flags=re.S)
     text = re.sub(r"\\?\n *", " ", pages)
     calls = re.findall(
         r"(?<!tests\.)\bexperiments\.([a-z]\w+)((?: --[a-z]\w*(?:=[^\s`),]*)?)*)", text

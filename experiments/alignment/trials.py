@@ -14,6 +14,7 @@ from experiments.lib import fields
 from experiments.lib.common import take_rows
 from experiments.lib.options import flag
 from experiments.lib.record import Stopwatch
+from experiments.machines.log_odds import BACKGROUNDS, alignment_weights, homologue_counts, log_odds
 from experiments.tasks.homologues import as_examples
 from jaxstruct import Settings, fit
 from jaxstruct.alignments.homologues import (
@@ -21,7 +22,6 @@ from jaxstruct.alignments.homologues import (
     HomologueOutput,
     candidate_scores,
 )
-from jaxstruct.alignments.log_odds import BACKGROUNDS, alignment_weights, homologue_counts, log_odds
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.data.homologues import LETTERS, PADDINGS, generate_homologues

@@ -11,6 +11,7 @@ import numpy as np
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import Stopwatch
 from experiments.machines.dual_random_field import dual_random_field
+from experiments.machines.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from experiments.tasks.news import (
     Corpus,
     Labels,
@@ -24,7 +25,6 @@ from experiments.tasks.news import (
 from jaxstruct import Ragged, Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
-from jaxstruct.chains.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem

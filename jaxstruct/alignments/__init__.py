@@ -1,4 +1,4 @@
-"""Pairwise alignment (JMLR 4.4, 5.3): structures, oracles, losses, text, log-odds."""
+"""Pairwise alignment (JMLR 4.4, 5.3): structures, oracles, losses, text."""
 
 from jaxstruct.alignments.alphabets import (
     DNA,
@@ -20,7 +20,6 @@ from jaxstruct.alignments.homologues import (
     homologue_outputs,
     homologue_search,
 )
-from jaxstruct.alignments.log_odds import alignment_weights, homologue_counts, log_odds, pair_counts
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import (
     global_alignment,
@@ -61,14 +60,12 @@ __all__ = [
     "alignment_inputs",
     "alignment_outputs",
     "alignment_text",
-    "alignment_weights",
     "alphabet",
     "candidate_scores",
     "decode",
     "encode",
     "global_alignment",
     "global_score",
-    "homologue_counts",
     "homologue_inputs",
     "homologue_outputs",
     "homologue_search",
@@ -76,10 +73,8 @@ __all__ = [
     "k_best_local",
     "local_alignment",
     "local_score",
-    "log_odds",
     "log_partition",
     "marginals",
-    "pair_counts",
     "pair_potentials",
     "pairwise_alignment",
     "read_rows",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov, sentence_potentials
+from experiments.machines.hidden_markov import HiddenMarkov, fit_hidden_markov, sentence_potentials
 from jaxstruct.chains.oracles import forward_backward
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials

@@ -8,13 +8,13 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Ragged, ragged
-from jaxstruct.chains.hidden_markov import (
+from experiments.machines.hidden_markov import (
     HiddenMarkov,
     decode,
     fit_hidden_markov,
     sentence_potentials,
 )
+from jaxstruct import Ragged, ragged
 from jaxstruct.chains.potentials import score_labels
 from tests.lib.refusals import refused
 

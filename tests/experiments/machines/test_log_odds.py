@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct import predict
-from jaxstruct.alignments.homologues import homologue_search
-from jaxstruct.alignments.log_odds import (
+from experiments.machines.log_odds import (
     LetterCounts,
     alignment_weights,
     homologue_counts,
     log_odds,
 )
+from jaxstruct import predict
+from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.alignments.potentials import PAIR
 from tests.alignments.homologue_cases import A, random_examples, sequences
 from tests.alignments.oracles.truth import STEP

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
 from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
@@ -17,7 +18,6 @@ from jaxstruct.trees.phrases.grammar import read_grammar, terminals_of
 from jaxstruct.trees.phrases.integer_trees import decode
 from jaxstruct.trees.phrases.tree import Tree, tags
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
-from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
 from tests.lib.refusals import refused
 from tests.trees.oracles.truth import forest
 from tests.trees.random_trees import random_trees
