@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.corpora.splits import per_class_subsample
 from experiments.lib.peers import sparse_matrix
 from experiments.lib.record import Elapsed, Stopwatch
 from experiments.machines.binary import decision_values
@@ -26,7 +27,6 @@ from jaxstruct import fit, predict, take
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.digits import load_digits_split
-from jaxstruct.data.splits import per_class_subsample
 from jaxstruct.kernels import gaussian, gram_matrix
 from jaxstruct.multiclass import kernel_inputs, kernel_multiclass, multiclass
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from experiments.corpora.homologues import Homologues
 from jaxstruct.alignments.homologues import HomologueInput, HomologueOutput, homologue_outputs
-from jaxstruct.data.homologues import Homologues
 
 
 def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:

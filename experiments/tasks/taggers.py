@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.splits import stratified_folds
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import Stopwatch
 from experiments.machines.dual_random_field import dual_random_field
@@ -29,7 +30,6 @@ from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.splits import stratified_folds
 
 Numbers = dict[str, Any]
 
