@@ -25,11 +25,11 @@ from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table
+from experiments.machines.homologues import homologue_search
 from experiments.tasks import parsing_options as parsing
 from experiments.tasks.homologues import as_examples
 from experiments.tasks.treebanks import load_treebank, prepare
 from jaxstruct import Settings, fit
-from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.objective.certificate import Certificate

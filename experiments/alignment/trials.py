@@ -15,14 +15,14 @@ from experiments.lib import fields
 from experiments.lib.common import take_rows
 from experiments.lib.options import flag
 from experiments.lib.record import Stopwatch
-from experiments.machines.log_odds import BACKGROUNDS, alignment_weights, homologue_counts, log_odds
-from experiments.tasks.homologues import as_examples
-from jaxstruct import Settings, fit
-from jaxstruct.alignments.homologues import (
+from experiments.machines.homologues import (
     HomologueInput,
     HomologueOutput,
     candidate_scores,
 )
+from experiments.machines.log_odds import BACKGROUNDS, alignment_weights, homologue_counts, log_odds
+from experiments.tasks.homologues import as_examples
+from jaxstruct import Settings, fit
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.solution import Solution

@@ -15,9 +15,9 @@ import jax
 import numpy as np
 
 from experiments.corpora.homologues import LETTERS
+from experiments.machines.homologues import HomologueInput, HomologueOutput, homologue_search
 from experiments.tasks.benchmarks import TASKS as BENCHMARKS
 from jaxstruct import Problem, Ragged, take
-from jaxstruct.alignments.homologues import HomologueInput, HomologueOutput, homologue_search
 from jaxstruct.chains import chain
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.core.files import write_file

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.alignments.homologues import HomologueInput, HomologueOutput
+from experiments.machines.homologues import HomologueInput, HomologueOutput
 from jaxstruct.alignments.potentials import DELETE, INSERT, PAIR
 
 BACKGROUNDS = ("sequences", "pairs")

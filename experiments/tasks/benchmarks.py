@@ -14,10 +14,10 @@ import numpy as np
 
 from experiments.corpora.homologues import LETTERS, generate_homologues
 from experiments.lib.peers import crf_tagger, crf_trainer, linear_svc, sparse_matrix
+from experiments.machines.homologues import homologue_search
 from experiments.tasks import generated
 from experiments.tasks.work import Row, Tool, Work
 from jaxstruct import Problem, Ragged, Solution, fit, take
-from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.digits import load_digits_split

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.corpora.homologues import Homologues
-from jaxstruct.alignments.homologues import HomologueInput, HomologueOutput, homologue_outputs
+from experiments.machines.homologues import HomologueInput, HomologueOutput, homologue_outputs
 
 
 def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:

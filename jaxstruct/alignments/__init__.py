@@ -12,14 +12,6 @@ from jaxstruct.alignments.alphabets import (
 )
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
 from jaxstruct.alignments.encoding import AlignmentEncoding, prepare
-from jaxstruct.alignments.homologues import (
-    HomologueTheta,
-    aligned_candidate,
-    candidate_scores,
-    homologue_inputs,
-    homologue_outputs,
-    homologue_search,
-)
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import (
     global_alignment,
@@ -51,24 +43,18 @@ __all__ = [
     "AlignmentTheta",
     "Alphabet",
     "DNA",
-    "HomologueTheta",
     "PROTEIN",
     "PROTEIN_AMBIGUOUS",
     "RNA",
-    "aligned_candidate",
     "alignment_costs",
     "alignment_inputs",
     "alignment_outputs",
     "alignment_text",
     "alphabet",
-    "candidate_scores",
     "decode",
     "encode",
     "global_alignment",
     "global_score",
-    "homologue_inputs",
-    "homologue_outputs",
-    "homologue_search",
     "k_best_global",
     "k_best_local",
     "local_alignment",

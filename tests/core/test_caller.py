@@ -8,6 +8,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 import jaxstruct as js
+from experiments.machines.homologues import homologue_search
 from jaxstruct.core.caller import callers_level
 from jaxstruct.core.problem import is_tested
 from tests.lib.refusals import refused
@@ -26,7 +27,7 @@ def test_structures_of_the_package_say_so_and_others_may():
         chain,
         js.chains.chain(3, 4, order=2, loss=np.ones((4, 4)) - np.eye(4)),
         js.alignments.pairwise_alignment(4),
-        js.alignments.homologue_search(4),
+        homologue_search(4),
         js.trees.weighted_grammar(trees.grammar(0)),
         js.graphs.graph_labelling(3, 4),
         js.graphs.with_log_loss(js.graphs.graph_labelling(3, 4), "pseudo"),

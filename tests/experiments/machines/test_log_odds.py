@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.machines.homologues import homologue_search
 from experiments.machines.log_odds import (
     LetterCounts,
     alignment_weights,
@@ -12,10 +13,9 @@ from experiments.machines.log_odds import (
     log_odds,
 )
 from jaxstruct import predict
-from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.alignments.potentials import PAIR
-from tests.alignments.homologue_cases import A, random_examples, sequences
 from tests.alignments.oracles.truth import STEP
+from tests.experiments.machines.homologue_cases import A, random_examples, sequences
 from tests.lib.refusals import refused
 
 

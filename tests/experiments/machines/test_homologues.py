@@ -9,14 +9,14 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import fit, joint_feature, predict
-from jaxstruct.alignments.homologues import (
+from experiments.machines.homologues import (
     candidate_scores,
     homologue_inputs,
     homologue_outputs,
     homologue_search,
 )
-from tests.alignments.homologue_cases import (
+from jaxstruct import fit, joint_feature, predict
+from tests.experiments.machines.homologue_cases import (
     A,
     M,
     N,

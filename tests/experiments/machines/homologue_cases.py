@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from jaxstruct.alignments.homologues import (
+from experiments.machines.homologues import (
     HomologueInput,
     HomologueOutput,
     homologue_outputs,

@@ -28,7 +28,6 @@ from jaxstruct.alignments.costs import (
     operation_counts,
     score_counts,
 )
-from jaxstruct.alignments.inference import homologue_inference
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
 from jaxstruct.core.checks import (
     as_list,
@@ -37,11 +36,26 @@ from jaxstruct.core.checks import (
     checked_int32,
     checked_size,
 )
-from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
+from jaxstruct.core.contract import (
+    Contenders,
+    Inference,
+    InferenceFacts,
+    Model,
+    Oracles,
+    Problem,
+    Space,
+)
+from jaxstruct.core.derived_inference import or_padding
+from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
+
+_NO_SUMS = (
+    "a search of homologues takes the best alignment of each candidate, it sums none: compare "
+    "the margins of confidence.k_best, or train pairwise_alignment"
+)
 
 
 class HomologueInput(NamedTuple):
@@ -165,6 +179,14 @@ def _output(trace: tuple[HomologueTheta, Array], level: Array) -> HomologueOutpu
     return aligned_candidate(*trace)
 
 
+def _k_best(theta: HomologueTheta, k: int) -> tuple[PyTree, Array]:
+    """The k best candidates, each with its best alignment."""
+    scores, candidates = largest(candidate_scores(theta), k)
+    most = theta.x.candidates.shape[0] - 1
+    found = jax.vmap(aligned_candidate, (None, 0))(theta, jnp.minimum(candidates, most))
+    return or_padding(found, scores), scores
+
+
 def homologue_inputs(
     natives: list[np.ndarray], candidates: list[list[np.ndarray]]
 ) -> HomologueInput:
@@ -276,6 +298,6 @@ def homologue_search(
             gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
         ),
         Partial(_check, alphabet_size),
-        inference=homologue_inference(Partial(candidate_scores), Partial(aligned_candidate)),
+        inference=Inference(k_best=Partial(_k_best), facts=InferenceFacts(advice=_NO_SUMS)),
         tested=True,
     )

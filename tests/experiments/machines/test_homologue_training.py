@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from experiments.machines.homologues import homologue_search
 from jaxstruct import Settings, Status, fit, predict
-from jaxstruct.alignments.homologues import homologue_search
-from tests.alignments.homologue_cases import (
+from tests.experiments.machines.homologue_cases import (
     A,
     all_alignments,
     flat,
