@@ -4,7 +4,6 @@ from jaxstruct.multiclass.encoding import ClassEncoding, prepare
 from jaxstruct.multiclass.kernel_encoding import KernelClassEncoding, prepare_kernel
 from jaxstruct.multiclass.losses import matrix_loss, tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_features import (
-    canonical_features,
     class_kernel,
     description_features,
     similarity_features,
@@ -20,7 +19,6 @@ __all__ = [
     "ClassEncoding",
     "KernelInput",
     "Taxonomy",
-    "canonical_features",
     "class_kernel",
     "description_features",
     "kernel_inputs",
