@@ -22,7 +22,7 @@ import numpy as np
 
 from experiments.corpora.class_paths import number_paths, path_parents
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.rows import CsrRows, rows_from_pairs
+from jaxstruct.data.rows import CsrRows, csr_rows
 
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.+)", re.IGNORECASE)
 _HIERARCHY = re.compile(r"hierarchical\s+(.+)", re.IGNORECASE)
@@ -87,12 +87,21 @@ def load_clus_arff(
         raise MalformedFile(f"{path}: holds no example after @DATA")
     names = header.names[: header.class_position] + header.names[header.class_position + 1 :]
     return ClusData(
-        rows=rows_from_pairs(pairs, len(names)),
+        rows=_rows(pairs, len(names)),
         labels=tuple(labels),
         nodes=tuple(header.nodes),
         parents=path_parents(header.nodes),
         feature_names=tuple(names),
     )
+
+
+def _rows(pairs: list[list[tuple[int, float]]], number_of_features: int) -> CsrRows:
+    """Rows of (index, value), each index once: sorted, zeros dropped."""
+    kept = [sorted(pair for pair in row if pair[1] != 0.0) for row in pairs]
+    flat = [pair for row in kept for pair in row]
+    indices, values = zip(*flat, strict=True) if flat else ((), ())
+    indptr = np.cumsum([0, *map(len, kept)])
+    return csr_rows(indptr, np.array(indices, np.int64), np.array(values), number_of_features)
 
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -37,12 +37,12 @@ from experiments.machines.field_multipliers import (
     log_losses,
     visit_groups,
 )
+from experiments.machines.row_blocks import row_blocks
 from jaxstruct.baselines.conditional_log_likelihood import Block
 from jaxstruct.baselines.examples import (
     first_weights,
     labels_of,
     on_device,
-    row_blocks,
     without_gram,
 )
 from jaxstruct.baselines.field_certificate import (

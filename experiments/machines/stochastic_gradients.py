@@ -33,8 +33,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from experiments.machines.row_blocks import row_blocks
 from jaxstruct.baselines.conditional_log_likelihood import values_and_slopes
-from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
+from jaxstruct.baselines.examples import first_weights, on_device, without_gram
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.core.buckets import Buckets, rows_at, rows_of

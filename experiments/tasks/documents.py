@@ -15,7 +15,7 @@ from experiments.corpora.wipo import load_wipo_arrays, load_wipo_xml
 from jaxstruct.core.labels import encode, fit_codec
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.data.rows import CsrRows, check_rows, from_scipy
+from jaxstruct.data.rows import CsrRows, from_scipy
 from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_parents, taxonomy_from_paths
 
 
@@ -166,9 +166,8 @@ def _mixture(topics: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 
 def _stored(rows: CsrRows) -> SparseFeatures:
-    check_rows(rows)
-    indices = Ragged(rows.indices.astype(np.int32), rows.indptr, rows.number_of_features)
-    return SparseFeatures(indices, Ragged(rows.values.astype(np.float32), rows.indptr))
+    indices = Ragged(rows.indices, rows.indptr, rows.number_of_features)
+    return SparseFeatures(indices, Ragged(rows.values, rows.indptr))
 
 
 def _unit_length(matrix: np.ndarray) -> np.ndarray:
