@@ -10,14 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.machines.cross_validation import (
-    Choice,
-    checked_finite,
-    checked_rows,
-    checked_square,
-    choose_setting,
-)
-from jaxstruct.core.checks import as_list, as_numbers, checked_size
+from experiments.machines.cross_validation import Choice, choose_setting
 
 
 def nearest_outputs(
@@ -35,18 +28,8 @@ def nearest_outputs(
       own: [n] K(x_i, x_i) of the training inputs.
       output_gram: [n, n] L(y_i, y_j) of the training outputs.
       neighbours: k, 1 .. n.
-
-    Raises:
-      ValueError: a shape or a value does not fit.
     """
-    output_gram = checked_square("output_gram", output_gram)
-    n = len(output_gram)
-    kernel = checked_rows("kernel", kernel, n)
-    own = checked_finite("own", as_numbers("own", own, f"[{n}] numbers"))
-    if own.shape != (n,):
-        raise ValueError(f"own must be [{n}], K(x_i, x_i) a training input, got {own.shape}")
-    neighbours = checked_size("neighbours", neighbours, 1, n)
-    order = np.argsort(own - 2 * kernel, axis=1, kind="stable")[:, :neighbours]
+    order = np.argsort(own - 2.0 * kernel, axis=1, kind="stable")[:, :neighbours]
     if neighbours == 1:
         return order[:, 0]
     mean = output_gram[order].mean(axis=1)
@@ -68,18 +51,11 @@ def choose_neighbours(
       gram: [n, n] K of the training inputs. output_gram: [n, n] L of their outputs.
       loss: [n, n] Delta(y_i, y_j). neighbours: the numbers to choose from.
       folds: of the cross-validation. seed: of the order that it deals the examples in.
-
-    Raises:
-      ValueError: a shape does not fit, or a number of neighbours exceeds what a fold trains on.
     """
-    gram = checked_square("gram", gram)
-    output_gram = checked_square("output_gram", output_gram, len(gram))
-    checked_square("loss", loss, len(gram))
     own = np.diag(gram)
 
     def predict(k: int, train: np.ndarray, held: np.ndarray) -> np.ndarray:
         pairs = np.ix_(train, train)
         return nearest_outputs(gram[np.ix_(held, train)], own[train], output_gram[pairs], k)
 
-    sizes = as_list("neighbours", neighbours, "a sequence of integers")
-    return choose_setting(sizes, predict, loss, folds=folds, seed=seed)
+    return choose_setting(neighbours, predict, loss, folds=folds, seed=seed)

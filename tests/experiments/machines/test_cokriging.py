@@ -13,7 +13,6 @@ from experiments.machines.kernel_dependency_estimation import (
     fit_kernel_dependency,
     predict_kernel_dependency,
 )
-from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(9, 3))
@@ -75,10 +74,3 @@ def test_autokrigeability_with_one_ratio_it_is_the_ridge_regression() -> None:
     np.testing.assert_allclose(process.machine.coefficients, ridge.coefficients, atol=1e-9)
     own = fit_cokriging(GRAM, OUTPUT_GRAM)
     assert own.evidence > process.evidence and own.ratios.max() > 3 * own.ratios.min()
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    refused(r"output_gram must be \[25, 25\] numbers", fit_cokriging, GRAM, np.eye(3))
-    refused("output_gram must be of outputs that differ", fit_cokriging, GRAM, np.ones((25, 25)))
-    with refused("own_noise must be"):
-        fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=2)  # pyright: ignore[reportArgumentType]

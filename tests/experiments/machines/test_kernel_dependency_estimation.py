@@ -12,7 +12,6 @@ from experiments.machines.kernel_dependency_estimation import (
     predict_kernel_dependency,
     principal_components,
 )
-from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(30, 3)), RNG.normal(size=(9, 3))
@@ -56,12 +55,3 @@ def test_the_kernel_and_the_ridge_are_chosen() -> None:
     choice = choose_kernel_dependency(grams, same, 1 - same, [1e-2, 1e2])
     assert choice.setting == (1, 1e-2) and choice.losses.shape == (6,)
     assert choice.losses.min() < 0.1
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    refused("ridge must be finite and > 0, got 0.0", fit_kernel_dependency, GRAM, OUTPUT_GRAM, 0.0)
-    refused(r"output_gram must be \[30, 30\] numbers", fit_kernel_dependency, GRAM, np.eye(3), 1.0)
-    with refused(r"grams\[1\] must be \[30, 30\]"):
-        choose_kernel_dependency([GRAM, np.eye(3)], OUTPUT_GRAM, OUTPUT_GRAM, [1.0])
-    machine = fit_kernel_dependency(GRAM, OUTPUT_GRAM, 1.0)
-    refused(r"kernel must be \[m, 30\]", predict_kernel_dependency, machine, np.ones((2, 4)))

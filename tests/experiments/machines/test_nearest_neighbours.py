@@ -7,7 +7,6 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from experiments.machines.nearest_neighbours import choose_neighbours, nearest_outputs
-from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(30, 3)), RNG.normal(size=(9, 3))
@@ -54,12 +53,3 @@ def test_noise_asks_for_more_neighbours() -> None:
     same = (noisy[:, None] == noisy).astype(float)
     choice = choose_neighbours(x @ x.T, same, 1 - same, [1, 3, 15])
     assert choice.setting == 15 and choice.losses[2] < choice.losses[0]
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    gram = FEATURES @ FEATURES.T
-    refused("neighbours must be at most 30, got 31", nearest_outputs, Z @ X.T, OWN, gram, 31)
-    with refused(r"kernel must be \[m, 30\], a row of kernel values"):
-        nearest_outputs(X @ Z.T, OWN, gram, 1)
-    refused(r"own must be \[30\]", nearest_outputs, Z @ X.T, OWN[:3], gram, 1)
-    refused(r"output_gram must be \[30, 30\]", choose_neighbours, X @ X.T, np.eye(4), gram, [1])
