@@ -9,7 +9,6 @@ the last label counts for no transition.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -18,7 +17,6 @@ import numpy as np
 
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
-from jaxstruct.core.checks import as_array, check_flag, check_integers, text_of
 from jaxstruct.core.contract import Padding
 from jaxstruct.core.padding import bucketed, bucketed_inputs, restored
 from jaxstruct.core.ragged import Ragged, ragged
@@ -56,26 +54,6 @@ class _Counts(NamedTuple):
     transitions: np.ndarray
     stop: np.ndarray
     emissions: np.ndarray
-
-
-def _checked_part(symbols: np.ndarray, labels: np.ndarray, V: int, S: int) -> None:
-    if symbols.shape != labels.shape or symbols.ndim != 2:
-        raise ValueError(
-            f"symbols and labels must both be [n, T], got shapes {symbols.shape}, {labels.shape}"
-        )
-    for name, values, bound in (("symbols", symbols, V), ("labels", labels, S)):
-        if values.dtype.kind not in "iu":
-            raise ValueError(f"{name} must be integers, got {values.dtype}")
-        if values.size and (values.min() < PADDING or values.max() >= bound):
-            raise ValueError(
-                f"{name} must lie in 0..{bound - 1} ({PADDING} on padding), got "
-                f"{values.min()}..{values.max()}"
-            )
-    real = labels >= 0
-    if not np.array_equal(real, symbols >= 0):
-        raise ValueError(f"symbols and labels must be {PADDING} (padding) at the same positions")
-    if (real[:, 1:] & ~real[:, :-1]).any():
-        raise ValueError(f"labels: only positions after the last label may be {PADDING} (padding)")
 
 
 def _count(counts: _Counts, symbols: np.ndarray, labels: np.ndarray) -> None:
@@ -126,24 +104,13 @@ def fit_hidden_markov(
     Returns:
       A HiddenMarkov.
 
-    Raises:
-      ValueError: an argument does not fit.
-
     Source: slides, "HMM Learning": a constant is added to the numerator and the denominator is
     changed so that probabilities add to one again.
     """
     V, S = number_of_symbols, number_of_labels
-    if V < 1 or S < 1:
-        raise ValueError(f"number_of_symbols and number_of_labels must be at least 1: {V}, {S}")
-    if not (math.isfinite(smoothing) and smoothing >= 0):
-        raise ValueError(f"smoothing must be finite and >= 0, got {smoothing!r}")
-    check_flag("stop", stop)
     counts = _Counts(np.zeros(S), np.zeros((S, S)), np.zeros(S), np.zeros((S, V + 1)))
     for x, y in _padded_parts(symbols, labels):
-        _checked_part(x, y, V, S)
         _count(counts, x, y)
-    if not counts.start.any():
-        raise ValueError("labels: every sequence is empty, expected at least one label")
     ends = [counts.stop[:, None]] if stop else []
     after = _log_shares(np.concatenate([counts.transitions, *ends], axis=1), smoothing)
     model = HiddenMarkov(
@@ -159,30 +126,10 @@ def _padded_parts(
     symbols: np.ndarray | Ragged, labels: np.ndarray | Ragged
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Both padded with -1, in buckets."""
-    if isinstance(symbols, Ragged) != isinstance(labels, Ragged):
-        raise ValueError(
-            f"symbols and labels must both be Ragged, or arrays [n, T], got {text_of(symbols)} and "
-            f"{text_of(labels)}"
-        )
     if isinstance(symbols, Ragged):
-        symbols = _with_fill(symbols)
-        if len(symbols) != len(labels):
-            raise ValueError(
-                f"symbols has {len(symbols)} sentences, labels has {len(labels)}: they must agree"
-            )
+        symbols = ragged(symbols, PADDING)
     x, y = bucketed(_PADDING, symbols, labels)
     return list(zip(map(np.asarray, x.parts), map(np.asarray, y.parts), strict=True))
-
-
-def _with_fill(symbols: Ragged) -> Ragged:
-    """Symbols whose padding is to be -1.
-
-    Raises:
-      ValueError: there is no sentence.
-    """
-    if not len(symbols):
-        raise ValueError("symbols has no sentence, expected at least one")
-    return ragged(symbols, PADDING)
 
 
 def sentence_potentials(model: HiddenMarkov, symbols: Array) -> ChainPotentials:
@@ -224,17 +171,9 @@ def decode(model: HiddenMarkov, symbols: np.ndarray | Ragged) -> np.ndarray | Ra
     Returns:
       int32 labels, a `Ragged` store, or [n, T], -1 on padding. Ties as in `viterbi`.
       Where all probabilities are 0 (smoothing 0) some labels.
-
-    Raises:
-      ValueError: symbols are no integers, or a store without sentences.
     """
     if not isinstance(symbols, Ragged):
-        wanted = "a jaxstruct.ragged of sentences, or [n, T] integers"
-        plain = as_array("symbols", symbols, wanted)
-        check_integers("symbols", plain)
-        return np.asarray(_decode(model, plain.astype(np.int32)))
-    store = _with_fill(symbols)
-    check_integers("symbols", store.rows)
-    buckets = bucketed_inputs(_PADDING, store)
+        return np.asarray(_decode(model, symbols.astype(np.int32)))
+    buckets = bucketed_inputs(_PADDING, ragged(symbols, PADDING))
     found = tuple(np.asarray(_decode(model, part)) for part in buckets.parts)
     return restored(_PADDING, buckets, found)

@@ -84,14 +84,7 @@ def log_odds(
       background: where P(a) and P(b) come from: "sequences", all letters of the sequences, or
         "pairs", the rows and columns of P(a, b).
       smoothing: added to every count (Laplace: 1).
-
-    Raises:
-      ValueError: background is not one of these, or smoothing is not positive.
     """
-    if background not in BACKGROUNDS:
-        raise ValueError(f"background is {background!r}; choose one of {BACKGROUNDS}")
-    if not smoothing > 0:
-        raise ValueError(f"smoothing must be positive, got {smoothing}: unseen pairs have no log")
     joint = _estimates(counts.pairs, smoothing)
     if background == "pairs":
         first, second = joint.sum(axis=1), joint.sum(axis=0)

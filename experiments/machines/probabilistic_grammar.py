@@ -37,15 +37,8 @@ def fit_probabilistic_grammar(
     Returns:
       Weights {"lexical": [Q], "rules": [R], "root": [S]} of `weighted_grammar`. The rules of each
       symbol sum to one as probabilities, and so do the roots; -inf for a symbol that is no root.
-
-    Raises:
-      ValueError: the smoothing is negative or not finite; the grammar has no root.
     """
-    if not (isinstance(smoothing, int | float) and math.isfinite(smoothing) and smoothing >= 0):
-        raise ValueError(f"smoothing: got {smoothing!r}, expected a finite number >= 0")
     roots = grammar.root_counts > 0
-    if not roots.any():
-        raise ValueError("grammar: no symbol has a root count; read it off trees by read_grammar")
     lexical, rules = grammar.lexical_counts + smoothing, grammar.binary_counts + smoothing
     above, parents = grammar.lexical_rules[:, 0], grammar.binary_rules[:, 0]
     size = len(grammar.symbols)
@@ -72,12 +65,8 @@ def log_likelihood(
 
     Returns:
       [n] float64; -inf where the grammar cannot make the tree.
-
-    Raises:
-      ValueError: a table has another shape than the grammar asks for; a label that the
-        binarisation of the grammar cannot take.
     """
-    tables = _checked(grammar, weights)
+    tables = {name: np.asarray(table, np.float64) for name, table in weights.items()}
     pairs = map(tuple, grammar.lexical_rules.tolist())
     place = {pair: number for number, pair in enumerate(pairs)}
 
@@ -94,19 +83,3 @@ def log_likelihood(
         return float(used + tables["root"][top])
 
     return np.array([of_one(tree) for tree in trees], np.float64)
-
-
-def _checked(grammar: Grammar, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The tables in float64."""
-    sizes = {
-        "lexical": len(grammar.lexical_rules),
-        "rules": len(grammar.binary_rules),
-        "root": len(grammar.symbols),
-    }
-    for name, size in sizes.items():
-        shape = np.shape(weights[name]) if name in weights else ()
-        if shape != (size,):
-            raise ValueError(
-                f"weights[{name!r}]: got shape {shape}, expected ({size},) as the grammar has it"
-            )
-    return {name: np.asarray(weights[name], np.float64) for name in sizes}

@@ -11,7 +11,6 @@ from jaxstruct import Problem, Status, predict
 from jaxstruct.baselines.perceptron import EpochProgress, perceptron
 from jaxstruct.chains.structure import ChainInput, chain, chain_inputs
 from jaxstruct.chains.token_features import kernel_token_inputs
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.padding import bucketed
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import linear, polynomial
@@ -30,7 +29,6 @@ from tests.baselines.online import (
 )
 from tests.baselines.sequences import Sequences, flat
 from tests.baselines.test_perceptron import largest_margin
-from tests.lib.refusals import refused
 from tests.strings.candidate_cases import MACHINES, Case, random_case
 
 MODEL: dict = dict(eta=1.0)
@@ -257,18 +255,3 @@ def test_callbacks_stop_and_seeds_repeat() -> None:
     gram = np.asarray(x.gram, float) * 1e76
     huge = x._replace(features=(x.features * 1e38).astype(np.float32), gram=gram)
     assert dual_perceptron(problem, huge, DATA.y).status is Status.NOT_FINITE
-
-
-def test_errors_name_what_does_not_fit() -> None:
-    problem, x, y = DATA.problem(MODEL), DATA.inputs(), DATA.y
-    refused("chunk must be", dual_perceptron, problem, x, y, chunk=0)
-    refused("outputs", dual_perceptron, problem, x, y[:2])
-    dual = dual_perceptron(problem, x, y, **RUN)
-    with refused("outputs of 1 buckets"):
-        weights_of(problem, dual._replace(output=(dual.output,)), *DATA.in_buckets())
-    few = [jax.tree.map(lambda leaf: leaf[:2], tree) for tree in (x, y)]
-    refused("the training set has 2 examples", weights_of, problem, dual, *few)
-    x, y = DATA.in_buckets()
-    dual = dual_perceptron(problem, x, y, **RUN)
-    swapped = [Buckets(tree.parts[::-1], tree.index[::-1]) for tree in (x, y)]
-    refused("in another one", weights_of, problem, dual, *swapped)

@@ -16,7 +16,6 @@ from experiments.machines.hidden_markov import (
 )
 from jaxstruct import Ragged, ragged
 from jaxstruct.chains.potentials import score_labels
-from tests.lib.refusals import refused
 
 SYMBOLS = np.array([[0, 1, 1], [2, 0, -1], [1, -1, -1]])
 LABELS = np.array([[0, 1, 1], [1, 0, -1], [0, -1, -1]])
@@ -71,7 +70,6 @@ def test_the_count_of_the_slides(smoothing: float) -> None:
     ends = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=smoothing)
     np.testing.assert_array_equal(model.start, ends.start)
     np.testing.assert_array_equal(model.emissions, ends.emissions)
-    refused("stop must be True or False", fit_hidden_markov, SYMBOLS, LABELS, V, S, stop="no")
 
 
 def test_probabilities_of_one_length_sum_to_one_without_stops() -> None:
@@ -182,44 +180,3 @@ def test_stores_and_padding_change_nothing() -> None:
     np.testing.assert_array_equal(decoded.lengths, y.lengths)
     np.testing.assert_array_equal(decoded.rows, plain[real])
     np.testing.assert_array_equal(decode(model, wide[0])[:, T:], -1)
-    refused("both be Ragged, or arrays", fit_hidden_markov, x, labels, V, S)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (dict(smoothing=-1.0), "smoothing"),
-        (dict(smoothing=float("nan")), "smoothing"),
-        (dict(number_of_symbols=2), "symbols must lie in 0..1"),
-        (dict(number_of_labels=1), "labels must lie in 0..0"),
-        (dict(number_of_labels=0), "at least 1"),
-        (dict(labels=LABELS[:, :2]), "both be"),
-        (dict(labels=LABELS.astype(float)), "must be integers"),
-        (dict(labels=np.full_like(LABELS, -1)), "same positions"),
-        (dict(symbols=np.full_like(LABELS, -1), labels=np.full_like(LABELS, -1)), "every sequence"),
-        (dict(symbols=SYMBOLS[:, ::-1], labels=LABELS[:, ::-1]), "after the last label"),
-    ],
-)
-def test_errors_name_what_does_not_fit(change: dict, message: str) -> None:
-    arguments = dict(symbols=SYMBOLS, labels=LABELS, number_of_symbols=V, number_of_labels=S)
-    refused(message, fit_hidden_markov, **(arguments | change))
-
-
-def test_stores_that_do_not_fit() -> None:
-    """One sentence too many was left out, one too few an IndexError of NumPy."""
-    symbols, labels = ragged([[0, 1], [2], []]), ragged([[0, 1], [1], []])
-    empty = ragged([])
-    for x, y, message in (
-        (symbols, labels.take([0, 1]), "symbols has 3 sentences, labels has 2: they must agree"),
-        (symbols.take([0, 1]), labels, "symbols has 2 sentences, labels has 3: they must agree"),
-        (empty, empty, "symbols has no sentence, expected at least one"),
-    ):
-        refused(message, fit_hidden_markov, x, y, V, S)
-    model = fit_hidden_markov(symbols, labels, V, S)
-    for x, message in (
-        (empty, "symbols has no sentence, expected at least one"),
-        (ragged([[0.5]]), "symbols must be integers, got dtype float64"),
-        (np.full((1, 2), 0.5), "symbols must be integers, got dtype float64"),
-        ([[0, 1], [2]], r"symbols must be a jaxstruct.ragged of sentences, or \[n, T\] integers"),
-    ):
-        refused(message, decode, model, x)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from experiments.machines.homologues import homologue_search
 from experiments.machines.log_odds import (
@@ -16,7 +15,6 @@ from jaxstruct import predict
 from jaxstruct.alignments.potentials import PAIR
 from tests.alignments.oracles.truth import STEP
 from tests.experiments.machines.homologue_cases import A, random_examples, sequences
-from tests.lib.refusals import refused
 
 
 def counted(x, y):
@@ -73,15 +71,3 @@ def test_it_finds_homologues():
     weights = alignment_weights(log_odds(homologue_counts(A, x, y)), 0.5)
     assert weights["substitution"].dtype == weights["gap"].dtype == np.float32
     assert predict(problem, weights, x).candidate.shape == (60,)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"background": "decoys"}, "background is 'decoys'"),
-        ({"smoothing": 0.0}, "smoothing"),
-    ],
-)
-def test_refusals(options, message):
-    counts = LetterCounts(np.ones((2, 2)), np.ones(2), np.ones(2))
-    refused(message, log_odds, counts, **options)

@@ -18,7 +18,6 @@ from jaxstruct.trees.phrases.grammar import read_grammar, terminals_of
 from jaxstruct.trees.phrases.integer_trees import decode
 from jaxstruct.trees.phrases.tree import Tree, tags
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
-from tests.lib.refusals import refused
 from tests.trees.oracles.truth import forest
 from tests.trees.random_trees import random_trees
 
@@ -161,16 +160,3 @@ def test_decoding_finds_the_most_probable_of_all_trees(x64):
     tree = decode(grammar, found.tree)
     assert tags(tree) == tuple(read)
     assert log_likelihood(grammar, weights, [tree])[0] == pytest.approx(known.max(), rel=1e-12)
-
-
-@pytest.mark.parametrize("smoothing", [-0.1, math.nan, math.inf, "much"])
-def test_smoothing_that_does_not_fit(hand, smoothing):
-    refused("smoothing: got", fit_probabilistic_grammar, hand, smoothing=smoothing)
-
-
-def test_grammars_and_weights_that_do_not_fit(hand):
-    bare = hand._replace(root_counts=np.zeros_like(hand.root_counts))
-    refused("grammar: no symbol has a root count", fit_probabilistic_grammar, bare)
-    weights = fit_probabilistic_grammar(hand)
-    with refused(r"weights\['rules'\]: got shape \(1,\)"):
-        log_likelihood(hand, weights | {"rules": np.zeros(1)}, [])
