@@ -26,10 +26,8 @@ import numpy as np
 
 from jaxstruct.core.checks import (
     FINEST,
-    check_choice,
     checked_example_weights,
     checked_number,
-    checked_size,
 )
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
@@ -226,16 +224,12 @@ def fit_weston_watkins(
     """
     k = check_canonical(problem)
     dtype = str(jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
-    check_choice("formulation", formulation, ("svm1", "svm2"))
-    C = checked_number("C", C, strict=True)
     tolerance = checked_number("tolerance", tolerance, FINEST[dtype])
-    rounds = -(-checked_size("max_passes", max_passes) // SWEEPS)
-    orders = np.random.default_rng(checked_size("seed", seed, 0))
+    rounds, orders = -(-max_passes // SWEEPS), np.random.default_rng(seed)
     x = jax.tree.map(_padded, inputs)
     labels = np.asarray(labels)
     problem.check(x, labels)
     n = len(labels)
-    _check_numbers(x, n)
     one = FORMULATIONS[formulation]
     weights = checked_example_weights(example_weights, n)
     terms = penalty_numbers(one, C, weights, n * (k - 1))
@@ -281,16 +275,6 @@ def _judged(proof: Certificate, tolerance: float) -> Status:
     if within is False:
         return Status.PASS_LIMIT
     return Status.CONVERGED if within else Status.ROUNDING
-
-
-def _check_numbers(x: PyTree, n: int) -> None:
-    """Raise ValueError unless the leaves are finite and as many as there are labels."""
-    for leaf in jax.tree.leaves(x):
-        if len(leaf) != n:
-            raise ValueError(f"labels must be one for each of {len(leaf)} inputs, got {n}")
-        if not np.isfinite(leaf).all():
-            example = int(np.argwhere(~np.isfinite(leaf))[0][0])
-            raise ValueError(f"inputs[{example}] must be finite, got NaN or infinity")
 
 
 def _padded(leaf: AnyArray | Ragged) -> np.ndarray:

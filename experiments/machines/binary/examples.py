@@ -10,8 +10,11 @@ from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxstruct.core.types import AnyArray, Array, SparseFeatures
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
+from jaxstruct.multiclass.structure import KernelInput
 
 FEW = 9
 """Inputs whose median is their centre."""
@@ -44,6 +47,31 @@ class KernelRows(NamedTuple):
 
 
 Examples: TypeAlias = DenseRows | SparseRows | KernelRows
+
+
+def rows_of(inputs: PyTree, number_of_features: int | None) -> Examples:
+    """Inputs as NumPy arrays, dense ones and kernel values in float32 where they came so.
+
+    Args:
+      inputs: dense, sparse or kernel values, see `fit_binary`.
+      number_of_features: d, of sparse inputs alone.
+    """
+    if isinstance(inputs, KernelInput):
+        return KernelRows(_numbers(inputs.row))
+    if not isinstance(inputs, SparseFeatures):
+        return DenseRows(_numbers(inputs))
+    d, (indices, values) = number_of_features, inputs
+    assert d is not None, "sparse inputs do not say how many features there are"
+    if isinstance(indices, Ragged) and isinstance(values, Ragged):
+        every, width = np.arange(len(indices)), max(1, int(indices.lengths.max(initial=1)))
+        indices, values = indices.padded(every, width, d), values.padded(every, width)
+    rows = SparseFeatures(np.asarray(indices), np.asarray(values, np.float64))
+    return SparseRows(rows, np.zeros(d))
+
+
+def _numbers(values: AnyArray) -> np.ndarray:
+    numbers = np.asarray(values)
+    return numbers if numbers.dtype == np.float32 else numbers.astype(np.float64)
 
 
 def number_of(examples: Examples) -> int:

@@ -8,21 +8,12 @@ import jax
 import numpy as np
 
 from experiments.machines.binary.centred_rows import centred, held, on_device
-from experiments.machines.binary.examples import KernelRows, number_of, scores_of_all
+from experiments.machines.binary.examples import KernelRows, number_of, rows_of, scores_of_all
 from experiments.machines.binary.training import Rules, Trained, groups_of, terms_of, trained
-from experiments.machines.binary.validation import checked_signs, held_dtype, rows_of
-from jaxstruct.core.checks import (
-    FINEST,
-    check_choice,
-    checked_example_weights,
-    checked_number,
-    checked_size,
-)
+from jaxstruct.core.checks import FINEST, checked_example_weights, checked_number
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 
-FORMULATIONS = ("svm0", "svm1", "svm2")
-"""Hard margin (2.5), linear (2.6) and squared slack (2.7)."""
 MILDEST_FIRST = (
     Status.CONVERGED, Status.ROUNDING, Status.PASS_LIMIT, Status.NOT_SEPARABLE, Status.NOT_FINITE,
 )  # fmt: skip
@@ -129,20 +120,14 @@ def fit_binary(
       rest), NOT_SEPARABLE (svm0) or NOT_FINITE.
 
     Raises:
-      ValueError: an argument does not fit, or a machine lacks one of the two signs.
+      ValueError: a machine lacks one of the two signs, or dtype does not certify tolerance.
     """
-    check_choice("formulation", formulation, FORMULATIONS)
-    dtype = held_dtype(dtype)
-    C = checked_number("C", C, strict=True)
-    tolerance = checked_number("tolerance", tolerance, FINEST[dtype])
-    rules = Rules(
-        tolerance, checked_size("max_passes", max_passes),
-        checked_number("min_margin", min_margin, strict=True), dtype,
-    )  # fmt: skip
+    finest = checked_number("tolerance", tolerance, FINEST[dtype])
+    rules = Rules(finest, max_passes, min_margin, dtype)
     rows = rows_of(inputs, number_of_features)
     n = number_of(rows)
     v = checked_example_weights(example_weights, n)
-    table = checked_signs(signs, n, v)
+    table = _two_sided(np.asarray(signs).reshape(n, -1).astype(np.int8), v)
     members, own = _members(table, n)
     with np.errstate(over="ignore", invalid="ignore"):  # a status says so
         data = centred(rows, (v > 0) & table.any(axis=1))
@@ -155,6 +140,19 @@ def fit_binary(
     ]
     kernel = isinstance(rows, KernelRows)
     return _gathered(members, own, parts, "coefficients" if kernel else "weights", formulation, C)
+
+
+def _two_sided(signs: np.ndarray, example_weights: np.ndarray) -> np.ndarray:
+    """[n, M] as they are, refused where a machine has no example of weight of one sign."""
+    used = signs[example_weights > 0]
+    for sign in (1, -1):
+        bare = np.flatnonzero(~(used == sign).any(axis=0))
+        if bare.size:
+            raise ValueError(
+                f"signs[:, {bare[0]}] has no {sign} ({bare.size} such): a machine needs "
+                "examples of weight > 0 on both sides"
+            )
+    return signs
 
 
 def _members(signs: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -218,24 +216,15 @@ def decision_values(machines: BinaryMachines, inputs: PyTree) -> np.ndarray:
       machines: of `fit_binary`.
       inputs: N inputs of the kind that trained them; of kernel values `kernel_inputs(gram,
         self_kernel=...)` with gram [N, n] against the training inputs.
-
-    Raises:
-      ValueError: inputs do not fit the machines.
     """
-    if not isinstance(machines, BinaryMachines):
-        raise ValueError(
-            f"machines must be BinaryMachines (see fit_binary), got {type(machines).__name__}"
-        )
     kernel = "coefficients" in machines.weights
     weights = machines.weights["coefficients" if kernel else "weights"]
-    rows = rows_of(inputs, len(weights), len(weights) if kernel else None)
-    examples = held(rows, weights.dtype.name)
+    examples = held(rows_of(inputs, len(weights)), weights.dtype.name)
     return np.asarray(_scores_of_all(examples, weights)) + machines.weights["bias"][None, :]
 
 
 def support_vectors(machines: BinaryMachines, machine: int = 0) -> SupportVectors:
     """The support vectors of one of the machines; all others have alpha_i = 0 exactly."""
-    machine = checked_size("machine", machine, 0, len(machines.primal) - 1)
     rows = (
         machines.members[machine], machines.alpha[machine], machines.signs[machine],
         machines.slack[machine],

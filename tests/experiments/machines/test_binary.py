@@ -146,34 +146,5 @@ def test_a_run_that_is_cut_short_still_says_its_gap(monkeypatch):
     assert found.steps[0] <= 64
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"signs": np.ones(N)}, r"signs\[:, 0\] has no -1"),
-        ({"signs": np.ones(N - 1)}, r"signs must be \[n = 24\]"),
-        ({"signs": np.full(N, 2)}, "signs must be -1, 0"),
-        ({"inputs": X[:, :, None]}, r"inputs must be \[n, d\]"),
-        ({"inputs": np.where(X > 4, np.nan, X)}, r"inputs\[.*is nan, not finite"),
-        ({"inputs": js.from_scipy(csr_array(X))}, "number_of_features is None"),
-        ({"inputs": js.from_scipy(csr_array(X)), "number_of_features": 2}, "must lie in 0..1"),
-        ({"inputs": multiclass.kernel_inputs(GRAM[:, :3], self_kernel=np.diag(GRAM))}, "anchors"),
-        ({"number_of_features": 7}, "number_of_features = 7"),
-        ({"formulation": "svm1_slack"}, "formulation is 'svm1_slack'"),
-        ({"C": 0.0}, "C must be finite and > 0"),
-        ({"tolerance": 1e-9}, "tolerance must be finite and >= 1e-05"),
-        ({"example_weights": -np.ones(N)}, "example_weights must be finite, >= 0 and not all zero"),
-        ({"max_passes": 0}, "max_passes must be at least 1"),
-        ({"dtype": "int8"}, "dtype must be"),
-        ({"dtype": "float64"}, "x64 mode is off"),
-    ],
-)
-def test_refusals_name_the_argument(change, message):
-    arguments = {"inputs": X, "signs": SIGNS[:, 0]} | change
-    refused(message, fit_binary, **arguments)
-
-
-def test_decision_values_refuse_other_inputs():
-    found = fit_binary(X, SIGNS, "svm1", 5.0)
-    refused("number_of_features = 4", decision_values, found, X[:, :3])
-    refused("must be BinaryMachines", decision_values, found.weights, X)
-    refused("machine must be at most 2", support_vectors, found, 3)
+def test_a_machine_of_one_sign_is_refused():
+    refused(r"signs\[:, 0\] has no -1", fit_binary, X, np.ones(N))

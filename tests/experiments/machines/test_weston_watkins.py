@@ -111,26 +111,7 @@ def test_single_precision_and_a_run_that_is_cut_short():
     assert short.gap > 1e-3 * short.primal
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"problem": None}, "without output_features, got 'NoneType'"),
-        ({"labels": Y + 1}, "outside 0..2"),
-        ({"labels": Y[:-1]}, "labels must be one for each of 24 inputs, got 23"),
-        ({"inputs": X[:, :2]}, r"inputs must be \[n, number_of_features = 4\]"),
-        ({"inputs": np.where(X > 1, np.inf, X)}, "must be finite, got NaN"),
-        ({"formulation": "svm0"}, "formulation is 'svm0'"),
-        ({"C": -1.0}, "C must be finite"),
-        ({"tolerance": 1e-9}, "tolerance must be finite and >= 1e-05"),
-        ({"example_weights": np.ones(3)}, "example_weights must be"),
-        ({"seed": -1}, "seed must be at least 0"),
-    ],
-)
-def test_refusals_name_the_argument(change, message):
-    arguments = {"problem": make("float32"), "inputs": X, "labels": Y} | change
-    refused(message, fit_weston_watkins, **arguments)
-
-
-def test_output_features_are_refused():
+def test_output_features_and_other_labels_are_refused():
     shared = multiclass.multiclass(D, K, output_features=np.eye(K))
     refused("without output_features", fit_weston_watkins, shared, X, Y)
+    refused("outside 0..2", fit_weston_watkins, make("float32"), X, Y + 1)
