@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.ocr_letters import load_ocr_letters
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import COLOURS, STYLE, Plot
@@ -30,7 +31,6 @@ from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.digit_words import load_digit_words
 from jaxstruct.data.digits import load_digits_split
-from jaxstruct.data.ocr_letters import load_ocr_letters
 from jaxstruct.evaluation import expected_calibration_error, reliability
 from jaxstruct.multiclass.structure import multiclass
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.corpora.splits import per_class_subsample
 from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
 from experiments.lib.options import flag
@@ -27,7 +28,6 @@ from experiments.lib.record import Stopwatch, peak_memory_bytes
 from experiments.lib.report import Columns, Table, rows_table, write_results
 from experiments.tasks.documents import Documents, clinc150
 from jaxstruct import fit, predict, take
-from jaxstruct.data.splits import per_class_subsample
 from jaxstruct.multiclass.structure import multiclass
 
 CONTENDERS = ("jaxstruct", "linear_svc")

@@ -18,20 +18,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.homologues import LETTERS, generate_homologues
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table
+from experiments.machines.homologues import homologue_search
 from experiments.tasks import parsing_options as parsing
 from experiments.tasks.homologues import as_examples
 from experiments.tasks.treebanks import load_treebank, prepare
 from jaxstruct import Settings, fit
-from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.homologues import LETTERS, generate_homologues
 from jaxstruct.solvers.objective.certificate import Certificate
 from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 from jaxstruct.trees.structure import weighted_grammar

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.corpora.gum_dependencies import load_gum_dependencies
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
@@ -28,7 +29,7 @@ from experiments.lib.report import LINE, Table, render, rows_table
 from jaxstruct import Prepared, dependencies, fit, predict
 from jaxstruct.baselines import fit_random_field, perceptron
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.conllu import Annotated, load_gum_dependencies
+from jaxstruct.data.conllu import Annotated
 from jaxstruct.dependencies import lifted
 from jaxstruct.evaluation import attachment, mcnemar
 

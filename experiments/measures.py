@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.multilabel import NAMES, LabelSets, load_label_sets
 from experiments.lib import common, fields
 from experiments.lib.apart import run_parts, write_part
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
 from experiments.lib.report import Columns, Table, rows_table
-from jaxstruct.data.multilabel import NAMES, LabelSets, load_label_sets
 from jaxstruct.evaluation import mean_and_deviation
 from jaxstruct.rankings.tied import chosen
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.multilabel import NAMES, LabelSets, load_label_sets
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
@@ -23,7 +24,6 @@ from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Columns, Row, Table, rows_table
 from jaxstruct import Problem, Solution, fit, predict
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.multilabel import NAMES, LabelSets, load_label_sets
 from jaxstruct.graphs.marginals import set_marginals
 from jaxstruct.graphs.multi_label import multi_label
 

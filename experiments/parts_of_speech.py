@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.treebanks import TreebankFile, load_gum, load_treebank_sample
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
@@ -35,12 +36,11 @@ from experiments.tasks.taggers import (
     last_and_averaged_perceptron,
     random_field,
 )
+from experiments.tasks.token_features import FeatureOptions, fit_token_index
 from jaxstruct import fit, predict
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.token_features import FeatureOptions, fit_token_index
-from jaxstruct.data.treebanks import TreebankFile, load_gum, load_treebank_sample
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.cleaning import clean

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.corpora.lambdarank import Queries, load_lambdarank
 from experiments.lib import common, fields
 from experiments.lib.apart import run_parts, write_part
 from experiments.lib.options import flag
@@ -30,7 +31,6 @@ from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.graded_queries import rank_svm, taken
 from jaxstruct import fit, rankings
-from jaxstruct.data.lambdarank import Queries, load_lambdarank
 from jaxstruct.evaluation import mean_and_deviation
 from jaxstruct.rankings.losses import Measure
 from jaxstruct.rankings.tied import mean_ranking_loss

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.corpora.conll2002 import load_conll2002
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.paired_tests import SWAPS, f1_difference
@@ -28,7 +29,7 @@ from experiments.lib.report import LINE, Table, render, rows_table
 from experiments.tasks.name_segments import PHRASES, token_mappings
 from jaxstruct import Prepared, chains, fit, segments, trained
 from jaxstruct.chains import entity_f1, iob2_spans
-from jaxstruct.data.conll import Sentence, load_conll2002
+from jaxstruct.data.conll import Sentence
 
 METHODS = ("chain", "segments", "phrases")
 PARTS = ("testa", "testb")

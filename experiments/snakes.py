@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.snakes import load_snakes
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
@@ -25,7 +26,6 @@ from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.snakes import FEATURES, Grids, errors, grids_of, palette_of, problem_of
 from jaxstruct import Ragged, fit, predict
-from jaxstruct.data.snakes import load_snakes
 from jaxstruct.graphs.decoding import BOUNDED, UNBOUNDED
 
 # Pictures of labelled grids: the cells as they are, as they are labelled, and which are wrong.

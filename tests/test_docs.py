@@ -190,9 +190,12 @@ def _flags(command: str) -> frozenset[str]:
 
 
 def test_commands_exist_with_their_flags() -> None:
-    pages = re.sub(r"```python\n.*?```", "", "\n\n".join(PAGES.values()), flags=re.S)
+    pages = re.sub(r"```(python|{code-cell})\n.*?```", "", "\n\n".join(PAGES.values()), flags=re.S)
     text = re.sub(r"\\?\n *", " ", pages)
-    calls = re.findall(r"\bexperiments\.([a-z]\w+)((?: --[a-z]\w*(?:=[^\s`),]*)?)*)", text)
+    whole = (
+        r"\bexperiments\.([a-z]\w+)(?!\w|\.\w)((?: --[a-z]\w*(?:=[^\s`),]*)?)*)"  # no module of one
+    )
+    calls = re.findall(whole, text)
     for command, given in calls:
         assert command in COMMANDS, command
         assert set(re.findall(r"--(\w+)", given)) <= _flags(command), (command, given)
@@ -213,11 +216,12 @@ def test_flags_exist() -> None:
 
 def _there_is(dotted: str) -> bool:
     """Whether a name, its first part being a package, can be imported or read."""
-    found, parts = jaxstruct, dotted.split(".")[1:]
+    package, *parts = dotted.replace("js.", "jaxstruct.", 1).split(".")
+    found = importlib.import_module(package)
     for count, part in enumerate(parts, 1):
         if not hasattr(found, part):
             try:
-                importlib.import_module(".".join(["jaxstruct", *parts[:count]]))
+                importlib.import_module(".".join([package, *parts[:count]]))
             except ModuleNotFoundError:
                 return False
         found = getattr(found, part)
@@ -225,7 +229,9 @@ def _there_is(dotted: str) -> bool:
 
 
 def test_names_exist() -> None:
-    names = set(re.findall(r"\b(?:js|jaxstruct)(?:\.[A-Za-z]\w*)+", "\n".join(PAGES.values())))
+    packages = r"js|jaxstruct|(?<!tests\.)experiments\.(?:lib|tasks|machines|corpora)"
+    names = set(re.findall(rf"\b(?:{packages})(?:\.[A-Za-z]\w*)+", "\n".join(PAGES.values())))
+    assert {name.split(".")[0] for name in names} == {"js", "jaxstruct", "experiments"}
     assert not [name for name in names if not (name.endswith(".py") or _there_is(name))]
 
 

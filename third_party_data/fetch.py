@@ -19,7 +19,9 @@ from pathlib import Path
 
 from absl import app, flags
 
-from jaxstruct.data import fetching, locate, rebuild, registry
+sys.path.insert(0, str(Path(__file__).parents[1]))  # of this clone, wherever the package is
+
+from experiments.corpora import fetching, locate, rebuild, registry  # noqa: E402
 
 _CORPUS = flags.DEFINE_multi_string(
     "corpus", ["all"], f"A corpus, repeatable; 'all' or one of: {', '.join(registry.CORPORA)}."

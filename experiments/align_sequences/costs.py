@@ -13,6 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.align_sequences.data import Pairs, inputs_of, outputs_of
+from experiments.corpora.substitution_matrices import (
+    read_substitution_matrix,
+    write_substitution_matrix,
+)
 from experiments.lib.files import write_results
 from jaxstruct import predict
 from jaxstruct.alignments.alphabets import Alphabet
@@ -24,7 +28,6 @@ from jaxstruct.core.padding import bucketed
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.substitution_matrices import read_substitution_matrix, write_substitution_matrix
 from jaxstruct.data.utf8 import parse_json, read_text
 
 CELLS = 1 << 26

@@ -35,14 +35,14 @@ from experiments.alignment.trials import (
     reading_named,
     svm_trial,
 )
+from experiments.corpora.homologues import LETTERS
 from experiments.lib import common
 from experiments.lib.kept import Store, kept, store_key
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.progress import jobs_bar
 from experiments.lib.report import LINE, Table, render
+from experiments.machines.homologues import homologue_search
 from jaxstruct import Settings, Status
-from jaxstruct.alignments.homologues import homologue_search
-from jaxstruct.data.homologues import LETTERS
 
 PAPER_TABLE_4 = {
     1: ((20.0, 13.3), (0.0, 0.0), (74.3, 2.7), (47.0, 4.6)),

@@ -10,21 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.corpora.homologues import LETTERS, PADDINGS, generate_homologues
 from experiments.lib import fields
 from experiments.lib.common import take_rows
 from experiments.lib.options import flag
 from experiments.lib.record import Stopwatch
-from experiments.tasks.homologues import as_examples
-from jaxstruct import Settings, fit
-from jaxstruct.alignments.homologues import (
+from experiments.machines.homologues import (
     HomologueInput,
     HomologueOutput,
     candidate_scores,
 )
-from jaxstruct.alignments.log_odds import BACKGROUNDS, alignment_weights, homologue_counts, log_odds
+from experiments.machines.log_odds import BACKGROUNDS, alignment_weights, homologue_counts, log_odds
+from experiments.tasks.homologues import as_examples
+from jaxstruct import Settings, fit
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.data.homologues import LETTERS, PADDINGS, generate_homologues
 from jaxstruct.solvers.solution import Solution
 
 PAPER_GAP_COST = 0.2
@@ -59,7 +59,7 @@ class Options(fields.Capacity, fields.SolverSeed, fields.Common):
     test_examples: int = flag(100, "Test examples a sample.", least=1)
     padding: str = flag(
         "both",
-        "Where the random letters go that fill a homologue up: see jaxstruct.data.homologues.",
+        "Where the random letters go that fill a homologue up: see experiments.corpora.homologues.",
         PADDINGS,
     )
     c_over_n: float = flag(0.1, "C' = C / n of SVM2.", above=0)

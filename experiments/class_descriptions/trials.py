@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.clinc150 import load_clinc150
+from experiments.corpora.splits import per_class_subsample
 from experiments.lib.record import Stopwatch
 from jaxstruct import fit, from_scipy
 from jaxstruct.core.labels import encode, fit_codec
-from jaxstruct.data.clinc150 import load_clinc150
-from jaxstruct.data.splits import per_class_subsample
 from jaxstruct.multiclass import (
     description_features,
     multiclass,
@@ -55,7 +55,7 @@ def load_queries(folder: Path | None = None) -> Queries:
     """CLINC150; words and their weights from the texts of the training part, not from its labels.
 
     Args:
-      folder: with the corpus's files; None: where `jaxstruct.data.locate` finds it.
+      folder: with the corpus's files; None: where `experiments.corpora.locate` finds it.
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer

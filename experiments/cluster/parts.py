@@ -14,14 +14,14 @@ from typing import Any, BinaryIO, NamedTuple
 import jax
 import numpy as np
 
+from experiments.corpora.homologues import LETTERS
+from experiments.machines.homologues import HomologueInput, HomologueOutput, homologue_search
 from experiments.tasks.benchmarks import TASKS as BENCHMARKS
 from jaxstruct import Problem, Ragged, take
-from jaxstruct.alignments.homologues import HomologueInput, HomologueOutput, homologue_search
 from jaxstruct.chains import chain
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.core.files import write_file
 from jaxstruct.core.types import BinaryTree, PyTree, SparseFeatures
-from jaxstruct.data.homologues import LETTERS
 from jaxstruct.multiclass import multiclass
 from jaxstruct.solvers.placement.mesh import deal
 from jaxstruct.trees.parts import SentenceInput

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.corpora.ocr_letters import LETTERS, PIXELS
 from experiments.tasks.handwriting import Data, Split, letters_of
 from experiments.tasks.letter_machines import (
     Machine,
@@ -19,7 +20,6 @@ from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.ocr_letters import LETTERS, PIXELS
 from jaxstruct.multiclass.structure import multiclass
 
 BASELINES = ("letters", "perceptron", "crf")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.npz import read_npz
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.npz import read_npz
 from jaxstruct.data.utf8 import read_text
 from jaxstruct.graphs.edge_lists import checked_edges
 

@@ -9,28 +9,26 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.corpora.splits import per_class_subsample
 from experiments.lib.peers import sparse_matrix
 from experiments.lib.record import Elapsed, Stopwatch
+from experiments.machines.binary import decision_values
+from experiments.machines.output_codes import (
+    all_pairs_code,
+    decode_code,
+    decode_largest,
+    fit_output_code,
+    one_against_all_code,
+    random_code,
+)
+from experiments.machines.weston_watkins import fit_weston_watkins
 from experiments.tasks.documents import clinc150
 from jaxstruct import fit, predict, take
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.digits import load_digits_split
-from jaxstruct.data.splits import per_class_subsample
 from jaxstruct.kernels import gaussian, gram_matrix
-from jaxstruct.multiclass import (
-    all_pairs_code,
-    decision_values,
-    decode_code,
-    decode_largest,
-    fit_output_code,
-    fit_weston_watkins,
-    kernel_inputs,
-    kernel_multiclass,
-    multiclass,
-    one_against_all_code,
-    random_code,
-)
+from jaxstruct.multiclass import kernel_inputs, kernel_multiclass, multiclass
 
 NAMES = ("digits", "digits_gaussian", "clinc150")
 

@@ -13,6 +13,7 @@ from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Table
 from experiments.named_entities.options import Options
 from experiments.tasks.news import as_numbers, encode_labels, label_names, score
+from experiments.tasks.token_features import FeatureOptions
 from experiments.tasks.token_model import (
     Model,
     Training,
@@ -25,7 +26,6 @@ from experiments.tasks.token_model import (
 )
 from jaxstruct import Solution
 from jaxstruct.data.conll import Sentence, read_conll, write_conll
-from jaxstruct.data.token_features import FeatureOptions
 
 COLUMNS = [
     "part", "sentences", "tokens", "token error %", ("entities %", "precision"),

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.conll2002 import load_conll2002
+from experiments.corpora.splits import stratified_folds
 from experiments.lib import common
 from experiments.lib import kept as lib
 from experiments.lib.plots import curve_lines
@@ -22,11 +24,10 @@ from experiments.lib.report import Table, rows_table
 from experiments.named_entities.options import Options
 from experiments.named_entities.report import PAPER_SVM, TITLES
 from experiments.tasks.news import Corpus, kernel_corpus, label_names
+from experiments.tasks.token_features import FeatureOptions, fit_token_index
 from jaxstruct import Status
 from jaxstruct.chains.structure import chain
-from jaxstruct.data.conll import Sentence, load_conll2002
-from jaxstruct.data.splits import stratified_folds
-from jaxstruct.data.token_features import FeatureOptions, fit_token_index
+from jaxstruct.data.conll import Sentence
 from jaxstruct.solvers.reference.reference_algorithm import fit_reference
 
 NAME = "named_entities_growth"

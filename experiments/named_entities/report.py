@@ -239,9 +239,9 @@ def _notes(options: Options, corpus: Corpus, rows: Sequence[Row]) -> list[str]:
         "length. Mean ± deviation over the folds; seconds: training and predicting, with what the "
         "first fold compiles.",
         f"Tokens: linear, {options.affixes}-letter affixes, spelling and neighbours within "
-        f"{options.window} (jaxstruct.data.token_features); degree 2, the kernel (1 + <x, x'>)^2 "
-        f"of these{', normalised' if options.normalise else ''}, and linear transitions. The "
-        "paper's own features are not listed in it.",
+        f"{options.window} (experiments.tasks.token_features); degree 2, the kernel (1 + <x, "
+        f"x'>)^2 of these{', normalised' if options.normalise else ''}, and linear transitions. "
+        "The paper's own features are not listed in it.",
         "Commonest label: the yardstick, a machine that gives every token the commonest label of "
         "its training sentences, which is O.",
         *_svm_notes(options, rows),

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.conll2002 import Conll2002, load_conll2002
 from experiments.lib import common
 from experiments.lib.apart import run_apart
 from experiments.lib.peers import crf_tagger, crf_trainer
@@ -20,9 +21,9 @@ from experiments.lib.report import Table, write_results
 from experiments.named_entities.files import training_numbers, training_of
 from experiments.named_entities.options import CONTENDERS, Options
 from experiments.tasks.news import Labels, as_numbers, score
+from experiments.tasks.token_features import FeatureOptions, token_features
 from experiments.tasks.token_model import Prepared, label, model_of, prepare, train
-from jaxstruct.data.conll import Conll2002, Sentence, load_conll2002
-from jaxstruct.data.token_features import FeatureOptions, token_features
+from jaxstruct.data.conll import Sentence
 
 # SVM1 with margin re-scaling beside CRFsuite, on the same features of the same sentences.
 #
@@ -255,7 +256,7 @@ def _notes(options: Options, rows: Sequence[Row], found: Sequence[str]) -> list[
     last = ours[-1]
     notes = [
         f"{last['sentences']} sentences, {last['tokens']} tokens, {last['features']} binary "
-        f"features (jaxstruct.data.token_features, the same for both); {options.formulation}, "
+        f"features (experiments.tasks.token_features, the same for both); {options.formulation}, "
         f"Hamming loss, C' = C / n = {options.c_over_n:g}, relative gap {options.tolerance:g}, "
         f"{'float64' if options.x64 else 'float32'}: {last['status']}, P = {last['primal']:.4f}, "
         f"D = {last['dual']:.4f}.",

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.conll2002 import load_conll2002
+from experiments.corpora.splits import stratified_folds
 from experiments.lib import common
 from experiments.lib import kept as lib
 from experiments.lib.kept import Store
@@ -44,12 +46,11 @@ from experiments.tasks.taggers import (
     random_field,
     support_vector_machine,
 )
+from experiments.tasks.token_features import FeatureOptions, fit_token_index
 from jaxstruct import Status
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
-from jaxstruct.data.conll import Sentence, load_conll2002
-from jaxstruct.data.splits import stratified_folds
-from jaxstruct.data.token_features import FeatureOptions, fit_token_index
+from jaxstruct.data.conll import Sentence
 
 FOLDER = "named_entities_folds"
 """In the folder of results: a file a training; see `lib.kept`."""

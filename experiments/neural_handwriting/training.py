@@ -19,10 +19,10 @@ import numpy as np
 import optax
 
 import jaxstruct as js
+from experiments.corpora.ocr_letters import LETTERS
 from experiments.tasks.handwriting import Data, letters_of
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.data.ocr_letters import LETTERS
 
 # A small convolutional network for images of letters: plain functions, parameters as a pytree.
 #

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from experiments.corpora.multilabel import load_label_sets
 from experiments.tasks import benchmarks, documents, string_pairs
 from experiments.tasks.parsing_options import Options as ParsingOptions
 from experiments.tasks.treebanks import load_treebank, prepare
@@ -19,7 +20,6 @@ from jaxstruct import Problem, Ragged, predict, take
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.multilabel import load_label_sets
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.multiclass import multiclass
 from jaxstruct.multiclass.losses import tree_loss

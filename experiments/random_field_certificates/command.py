@@ -19,6 +19,7 @@ import numpy as np
 from experiments.lib import common
 from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.report import rows_table
+from experiments.machines.stochastic_gradients import FIELD
 from experiments.random_field_certificates.methods import (
     OBJECTIVES,
     TITLES,
@@ -26,7 +27,6 @@ from experiments.random_field_certificates.methods import (
     measurements,
 )
 from experiments.random_field_certificates.tasks import TASKS, Options
-from jaxstruct.baselines.stochastic_gradients import FIELD
 
 NAME = "random_field_certificates"
 COLUMNS: dict[str | tuple[str, str], Any] = {

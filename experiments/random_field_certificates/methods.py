@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib.record import Stopwatch
+from experiments.machines.dual_random_field import dual_random_field
+from experiments.machines.stochastic_gradients import FIELD, fit_stochastic
 from experiments.random_field_certificates.tasks import (
     METHODS,
     FieldTask,
@@ -19,13 +21,7 @@ from experiments.random_field_certificates.tasks import (
     weights_of_strings,
 )
 from jaxstruct import fit
-from jaxstruct.baselines import (
-    certify_random_field,
-    dual_random_field,
-    fit_random_field,
-    fit_stochastic,
-)
-from jaxstruct.baselines.stochastic_gradients import FIELD
+from jaxstruct.baselines import certify_random_field, fit_random_field
 from jaxstruct.core.types import PyTree
 
 HINGE = "svm1_margin"

@@ -9,20 +9,20 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.corpora.conll2002 import load_conll2002
+from experiments.corpora.ocr_letters import LETTERS, PIXELS
 from experiments.lib import fields
 from experiments.lib.options import flag
 from experiments.tasks import handwriting
 from experiments.tasks.letter_machines import chain_problem, read_words
 from experiments.tasks.news import label_strings, score, sparse_inputs
+from experiments.tasks.token_features import FeatureOptions, token_features
 from experiments.tasks.token_model import prepare
 from jaxstruct import Problem, Ragged, predict, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.conll import load_conll2002
-from jaxstruct.data.ocr_letters import LETTERS, PIXELS
-from jaxstruct.data.token_features import FeatureOptions, token_features
 
 DATA = ("words", "sentences", "kernel_words")
 METHODS = ("lbfgs", "dual", "stochastic", "crfsuite", "svm", "svm_stochastic")

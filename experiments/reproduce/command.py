@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments import command_module, commands
+from experiments.corpora import fetching, registry
+from experiments.corpora.locate import DATA_VARIABLE, available, search_folders
 from experiments.lib import common, fields
 from experiments.lib.common import stopped_path
 from experiments.lib.interrupts import exit_code, ignored_interrupts
@@ -41,8 +43,6 @@ from experiments.reproduce.overview import (
     rows_before,
     still_there,
 )
-from jaxstruct.data import fetching, registry
-from jaxstruct.data.locate import DATA_VARIABLE, available, search_folders
 
 
 class Experiment(NamedTuple):
@@ -50,7 +50,7 @@ class Experiment(NamedTuple):
 
     Fields:
       name: as `--only` has it.
-      corpora: names in `jaxstruct.data.registry` that must be on this machine.
+      corpora: names in `experiments.corpora.registry` that must be on this machine.
       run: from a script's options to its Outcome.
       options: of the whole run.
       quick: fields of the options that --quick changes; None: left out of quick runs.

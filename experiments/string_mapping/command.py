@@ -22,9 +22,9 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import jobs_bar
 from experiments.lib.report import Columns, Table, rows_table
+from experiments.machines.cross_validation import fold_numbers
 from experiments.string_mapping.methods import METHODS, PROCESSES, Machine, predicted
 from experiments.tasks.string_pairs import NOISES, SHORT, Kernels, draw_pairs, kernels_of
-from jaxstruct.baselines.cross_validation import fold_numbers
 
 PAPER = {
     "baseline": (0.903, 0.026), "k-NN": (0.963, 0.037), "KDE": (0.813, 0.078),

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from experiments.corpora.homologues import LETTERS, generate_homologues
 from experiments.lib.peers import crf_tagger, crf_trainer, linear_svc, sparse_matrix
+from experiments.machines.homologues import homologue_search
 from experiments.tasks import generated
 from experiments.tasks.work import Row, Tool, Work
 from jaxstruct import Problem, Ragged, Solution, fit, take
-from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.digits import load_digits_split
-from jaxstruct.data.homologues import LETTERS, generate_homologues
 from jaxstruct.multiclass import multiclass
 from jaxstruct.solvers.checkpoints.resuming import digest_of
 from jaxstruct.trees import weighted_grammar
@@ -126,9 +126,9 @@ def words(n: int, dtype: str = "float32") -> Training:
 
 def spanish(n: int, dtype: str = "float32", c_over_n: float = 0.1) -> Training:
     """The first n Spanish sentences (0: all), named entities; CRFsuite beside."""
+    from experiments.corpora.conll2002 import load_conll2002
+    from experiments.tasks.token_features import FeatureOptions, token_features
     from experiments.tasks.token_model import prepare
-    from jaxstruct.data.conll import load_conll2002
-    from jaxstruct.data.token_features import FeatureOptions, token_features
 
     options = FeatureOptions(4, 1, False)
     train = load_conll2002("esp").train[: n or None]
@@ -145,9 +145,9 @@ def spanish(n: int, dtype: str = "float32", c_over_n: float = 0.1) -> Training:
 
 def segments(n: int, dtype: str = "float32") -> Training:
     """The first n Spanish sentences, names as segments with phrases, C / n = 0.1."""
+    from experiments.corpora.conll2002 import load_conll2002
     from experiments.tasks.name_segments import PHRASES, token_mappings
-    from jaxstruct.data.conll import load_conll2002
-    from jaxstruct.data.token_features import token_features
+    from experiments.tasks.token_features import token_features
     from jaxstruct.segments import prepare
 
     train = load_conll2002("esp").train[:n]
@@ -258,7 +258,7 @@ def points(n: int, dtype: str = "float32") -> Training:
 
 def heads(n: int, dtype: str = "float32") -> Training:
     """The first n sentences of GUM as projective dependency trees without labels, C / n = 0.1."""
-    from jaxstruct.data.conllu import load_gum_dependencies
+    from experiments.corpora.gum_dependencies import load_gum_dependencies
     from jaxstruct.dependencies import lifted, prepare
 
     train = load_gum_dependencies().train[:n]
@@ -269,8 +269,8 @@ def heads(n: int, dtype: str = "float32") -> Training:
 def queries(n: int, dtype: str = "float32") -> Training:
     """The first n queries of the lambdarank example (0: all), NDCG, C / n = 0.1; beside it
     LinearSVC on the differences of documents of different relevance."""
+    from experiments.corpora.lambdarank import load_lambdarank
     from experiments.tasks.graded_queries import rank_svm, taken
-    from jaxstruct.data.lambdarank import load_lambdarank
     from jaxstruct.rankings import prepare
 
     train = load_lambdarank().train

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from experiments.corpora.clinc150 import load_clinc150
+from experiments.corpora.clus_arff import ClusData, load_clus_arff
+from experiments.corpora.ipc import ipc_ancestors
+from experiments.corpora.wipo import load_wipo_arrays, load_wipo_xml
 from jaxstruct.core.labels import encode, fit_codec
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.data.clinc150 import load_clinc150
-from jaxstruct.data.clus_arff import ClusData, load_clus_arff
-from jaxstruct.data.ipc import ipc_ancestors
-from jaxstruct.data.rows import CsrRows, check_rows, from_scipy
-from jaxstruct.data.wipo import load_wipo_arrays, load_wipo_xml
+from jaxstruct.data.rows import CsrRows, from_scipy
 from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_parents, taxonomy_from_paths
 
 
@@ -49,7 +49,7 @@ def clinc150(folder: Path | None = None) -> Documents:
     """The 15,000 training and 4,500 test queries of CLINC150, 150 intents under 10 domains.
 
     Args:
-      folder: with the corpus's files; None: where `jaxstruct.data.locate` finds it.
+      folder: with the corpus's files; None: where `experiments.corpora.locate` finds it.
     """
     corpus = load_clinc150(folder)
     codec = fit_codec(list(corpus.domains))
@@ -71,7 +71,7 @@ def wipo_alpha_d(path: Path | None = None) -> Documents:
     """The 1710 patents of WIPO-alpha, section D, as 100 latent semantic dimensions.
 
     Args:
-      path: the npz file; None: where `jaxstruct.data.locate` finds it.
+      path: the npz file; None: where `experiments.corpora.locate` finds it.
     """
     arrays = load_wipo_arrays(path)
     symbols = (*arrays.y_train, *arrays.y_test)
@@ -166,9 +166,8 @@ def _mixture(topics: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 
 def _stored(rows: CsrRows) -> SparseFeatures:
-    check_rows(rows)
-    indices = Ragged(rows.indices.astype(np.int32), rows.indptr, rows.number_of_features)
-    return SparseFeatures(indices, Ragged(rows.values.astype(np.float32), rows.indptr))
+    indices = Ragged(rows.indices, rows.indptr, rows.number_of_features)
+    return SparseFeatures(indices, Ragged(rows.values, rows.indptr))
 
 
 def _unit_length(matrix: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxstruct.data.lambdarank import Queries
+from experiments.corpora.lambdarank import Queries
 
 
 def taken(queries: Queries, which: Sequence[int] | np.ndarray) -> Queries:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxstruct.alignments.homologues import HomologueInput, HomologueOutput, homologue_outputs
-from jaxstruct.data.homologues import Homologues
+from experiments.corpora.homologues import Homologues
+from experiments.machines.homologues import HomologueInput, HomologueOutput, homologue_outputs
 
 
 def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:

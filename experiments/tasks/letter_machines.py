@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from experiments.corpora.ocr_letters import LETTERS, PIXELS
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
@@ -22,7 +23,6 @@ from jaxstruct.chains.losses import NAMES
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.ocr_letters import LETTERS, PIXELS
 
 TOLD = (
     "status", "primal", "dual", "relative_gap", "passes", "planes_added", "support_planes",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.tasks.token_features import token_features
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.token_features import token_features
 
 PHRASES = ("word[0]", "shape[0]")
 """The features of tokens whose texts, joined, are features of segments."""

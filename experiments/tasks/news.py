@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.tasks.feature_index import TokenRows, token_table
+from experiments.tasks.token_features import DEFAULT, FeatureOptions, token_rows
 from jaxstruct import Ragged, SparseFeatures, take
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.iob2 import EntityScores, entity_f1
@@ -15,8 +17,6 @@ from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.feature_index import FeatureIndex
 from jaxstruct.core.length_buckets import bucket_lengths
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.feature_index import TokenRows, token_table
-from jaxstruct.data.token_features import DEFAULT, FeatureOptions, token_rows
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import polynomial
 

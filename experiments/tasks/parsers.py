@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib.record import Elapsed, Stopwatch
+from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar
 from experiments.tasks.parsing_options import MEASURES, Options
 from experiments.tasks.treebanks import Part, Prepared, decoded
 from jaxstruct import Settings, fit, predict
@@ -20,7 +21,6 @@ from jaxstruct.solvers.solution import Solution
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import VALID, Scores, score, summarise
 from jaxstruct.trees.phrases.tree import Tree, words
-from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar
 from jaxstruct.trees.structure import weighted_grammar
 
 LIKELIHOOD_ITERATIONS = 300

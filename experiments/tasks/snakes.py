@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from experiments.corpora.snakes import LABELS, Snakes, load_snakes
 from experiments.tasks.work import Tool, Work
 from jaxstruct import Problem, Ragged, Settings, Solution, fit, predict
-from jaxstruct.data.snakes import LABELS, Snakes, load_snakes
 from jaxstruct.graphs.edge_lists import grid_edges
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.splits import stratified_folds
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import Stopwatch
+from experiments.machines.dual_random_field import dual_random_field
+from experiments.machines.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from experiments.tasks.news import (
     Corpus,
     Labels,
@@ -22,14 +25,11 @@ from experiments.tasks.news import (
 )
 from jaxstruct import Ragged, Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
-from jaxstruct.baselines.dual_random_field import dual_random_field
 from jaxstruct.baselines.perceptron import perceptron
-from jaxstruct.chains.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.splits import stratified_folds
 
 Numbers = dict[str, Any]
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.tasks import feature_index
 from experiments.tasks.news import (
     Corpus,
     Labels,
@@ -23,6 +24,7 @@ from experiments.tasks.news import (
     sparse_corpus,
     sparse_inputs,
 )
+from experiments.tasks.token_features import FeatureOptions, fit_token_index
 from jaxstruct import Settings, Solution, fit, predict
 from jaxstruct.chains.iob2 import forbidden_starts, forbidden_transitions, is_iob2
 from jaxstruct.chains.structure import Constraints, chain
@@ -30,9 +32,7 @@ from jaxstruct.core import archive
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_index import FeatureIndex
 from jaxstruct.core.types import PyTree
-from jaxstruct.data import feature_index
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.token_features import FeatureOptions, fit_token_index
 
 SCHEMA = archive.Schema("model", "jaxstruct-token-labeller", 2, "--model")
 DTYPES = ("float32", "float64")

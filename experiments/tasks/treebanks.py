@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from experiments.corpora.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from experiments.tasks.parsing_options import CORPORA, GUM_PARTS, Options
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from jaxstruct.data.utf8 import decoded as decoded_text
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation

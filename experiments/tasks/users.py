@@ -48,7 +48,7 @@ def _tool(estimator: Any, train: tuple[Any, Any], test: tuple[Any, Any]) -> Tool
 
 def tagger(n: int, tolerance: float) -> Work:
     """n Spanish sentences with mappings of features, C / n = 0.1; the labels right in testb."""
-    from jaxstruct.data.conll import load_conll2002
+    from experiments.corpora.conll2002 import load_conll2002
 
     corpus = load_conll2002("esp")
     train, test = (
@@ -94,7 +94,7 @@ def label_sets(name: str, _: int, tolerance: float) -> Work:
     from sklearn.multioutput import ClassifierChain
     from sklearn.svm import LinearSVC
 
-    from jaxstruct.data.multilabel import load_label_sets
+    from experiments.corpora.multilabel import load_label_sets
 
     data = load_label_sets(name)
     train, test = (data.train_x, data.train_y), (data.test_x, data.test_y)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.splits import per_class_subsample, stratified_folds
 from experiments.lib import common
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import jobs_bar
@@ -33,7 +34,6 @@ from experiments.taxonomy.options import (
     make_columns,
     train_and_test,
 )
-from jaxstruct.data.splits import per_class_subsample, stratified_folds
 from jaxstruct.evaluation.metrics import accuracy, mean_and_deviation, mean_loss
 from jaxstruct.evaluation.significance import mcnemar
 from jaxstruct.multiclass.losses import tree_loss

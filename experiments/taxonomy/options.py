@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.corpora.splits import stratified_folds
 from experiments.lib import fields
 from experiments.lib.options import flag
 from experiments.lib.record import Stopwatch
 from experiments.tasks.documents import Documents
 from jaxstruct import Settings, Solution, fit, fit_path, predict, take
 from jaxstruct.core.contract import Problem
-from jaxstruct.data.splits import stratified_folds
 from jaxstruct.multiclass.losses import tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_features import taxonomy_features
 from jaxstruct.multiclass.structure import multiclass

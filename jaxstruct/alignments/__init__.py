@@ -1,4 +1,4 @@
-"""Pairwise alignment (JMLR 4.4, 5.3): structures, oracles, losses, text, log-odds."""
+"""Pairwise alignment (JMLR 4.4, 5.3): structures, oracles, losses, text."""
 
 from jaxstruct.alignments.alphabets import (
     DNA,
@@ -12,15 +12,6 @@ from jaxstruct.alignments.alphabets import (
 )
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
 from jaxstruct.alignments.encoding import AlignmentEncoding, prepare
-from jaxstruct.alignments.homologues import (
-    HomologueTheta,
-    aligned_candidate,
-    candidate_scores,
-    homologue_inputs,
-    homologue_outputs,
-    homologue_search,
-)
-from jaxstruct.alignments.log_odds import alignment_weights, homologue_counts, log_odds, pair_counts
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import (
     global_alignment,
@@ -52,34 +43,24 @@ __all__ = [
     "AlignmentTheta",
     "Alphabet",
     "DNA",
-    "HomologueTheta",
     "PROTEIN",
     "PROTEIN_AMBIGUOUS",
     "RNA",
-    "aligned_candidate",
     "alignment_costs",
     "alignment_inputs",
     "alignment_outputs",
     "alignment_text",
-    "alignment_weights",
     "alphabet",
-    "candidate_scores",
     "decode",
     "encode",
     "global_alignment",
     "global_score",
-    "homologue_counts",
-    "homologue_inputs",
-    "homologue_outputs",
-    "homologue_search",
     "k_best_global",
     "k_best_local",
     "local_alignment",
     "local_score",
-    "log_odds",
     "log_partition",
     "marginals",
-    "pair_counts",
     "pair_potentials",
     "pairwise_alignment",
     "read_rows",

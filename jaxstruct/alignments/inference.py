@@ -1,21 +1,18 @@
 """What an alignment can be asked besides training: sums over alignments, the k best, samples.
 
 P(y | x) = exp(F(x, y)) / Z(x) over all alignments of two sequences: a pair hidden Markov model,
-log-linear. A search of homologues takes the best alignment of each candidate and sums none.
+log-linear.
 """
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.alignments.losses import AlignmentOutput
 from jaxstruct.alignments.oracles import sums
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
-from jaxstruct.core.contract import Inference, InferenceFacts, Marginals
-from jaxstruct.core.derived_inference import or_padding, positions
-from jaxstruct.core.largest import largest
+from jaxstruct.core.contract import Inference, Marginals
+from jaxstruct.core.derived_inference import positions
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
 
@@ -60,27 +57,3 @@ def alignment_inference(seen: Partial, score: Partial, local: bool) -> Inference
         k_best=Partial(_k_best, seen, mode),
         sample=Partial(_sample, seen, mode),
     )
-
-
-def _best_homologues(
-    scores_of: Partial, aligned: Partial, theta: PyTree, k: int
-) -> tuple[PyTree, Array]:
-    """The k best candidates, each with its best alignment."""
-    scores, candidates = largest(scores_of(theta), k)
-    most = theta.x.candidates.shape[0] - 1
-    found = jax.vmap(aligned, (None, 0))(theta, jnp.minimum(candidates, most))
-    return or_padding(found, scores), scores
-
-
-def homologue_inference(scores_of: Partial, aligned: Partial) -> Inference:
-    """The inference of a search: the k best candidates alone.
-
-    Args:
-      scores_of: theta -> [Q] the best F of each candidate. aligned: (theta, candidate) -> y.
-    """
-    advice = (
-        "a search of homologues takes the best alignment of each candidate, it sums none: compare "
-        "the margins of confidence.k_best, or train pairwise_alignment"
-    )
-    k_best = Partial(_best_homologues, scores_of, aligned)
-    return Inference(k_best=k_best, facts=InferenceFacts(advice=advice))

@@ -16,7 +16,6 @@ marginals that the gradient is made of, w - w(mu) is the gradient and
     P(w) - D(mu) = 1/2 |gradient of P at w|^2,
 
 so that every w, of whatever training, brings its certificate (`certify_random_field`).
-`dual_random_field` makes the dual variables of their own.
 """
 
 from __future__ import annotations

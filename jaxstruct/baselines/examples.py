@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.chains.inputs import ChainInput
-from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 
@@ -32,18 +31,6 @@ def without_gram(inputs: PyTree) -> PyTree:
 def labels_of(outputs: PyTree) -> int:
     """Labels of one example of a bucket, padding included."""
     return max(1, sum(np.size(leaf[0]) for leaf in jax.tree.leaves(outputs)))
-
-
-def row_blocks(outputs: PyTree, positions: int) -> list[Array]:
-    """The rows of a bucket in blocks of one size, of about so many labels; -1 is padding.
-
-    Args:
-      outputs: of the bucket. positions: labels in a block, padding included.
-    """
-    n = rows_of(outputs)
-    size = min(n, max(1, positions // labels_of(outputs)))
-    rows = np.pad(np.arange(n, dtype=np.int32), (0, -n % size), constant_values=-1)
-    return list(jnp.asarray(rows.reshape(-1, size)))
 
 
 def _shapes(tree: PyTree) -> tuple[object, list[tuple[int, ...]]]:

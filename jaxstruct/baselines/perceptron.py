@@ -2,7 +2,7 @@
 
     y^ = argmax_y F(x_i, y; w);    if y^ != y_i:    w <- w + Psi(x_i, y_i) - Psi(x_i, y^)
 
-example by example, from w = 0. `dual_perceptron` is the same run written by its mistakes.
+example by example, from w = 0.
 
 Theorem 1: if some |w| = 1 has F(x_i, y_i; w) - F(x_i, y; w) >= gamma for all i and all y != y_i,
 then there are at most R^2 / gamma^2 updates, in whatever order the examples come. The thesis prints
@@ -166,7 +166,7 @@ def run_online(
     see: Callable[[Visited], None] | None,
     callback: Callable[[EpochProgress], bool | None] | None,
 ) -> tuple[Walk, Status, np.ndarray]:
-    """The loop that `perceptron` and `dual_perceptron` share.
+    """The loop of `perceptron`, whatever a visit changes.
 
     Args:
       inputs, outputs: examples that `checked_buckets` has let pass.

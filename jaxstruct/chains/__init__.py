@@ -1,7 +1,6 @@
-"""Label sequences (thesis 4.4): structure, oracles, losses, the hidden Markov baseline, IOB2."""
+"""Label sequences (thesis 4.4): structure, oracles, losses, IOB2."""
 
 from jaxstruct.chains.encoding import ChainEncoding, KernelChainEncoding, prepare, prepare_kernel
-from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov
 from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.iob2 import (
     as_iob2,
@@ -36,7 +35,6 @@ __all__ = [
     "ChainPotentials",
     "ChainTheta",
     "Constraints",
-    "HiddenMarkov",
     "KernelTokens",
     "as_iob2",
     "best_of_levels",
@@ -44,7 +42,6 @@ __all__ = [
     "chain_inputs",
     "chain_potentials",
     "entity_f1",
-    "fit_hidden_markov",
     "forbidden_starts",
     "forbidden_transitions",
     "hamming_levels",

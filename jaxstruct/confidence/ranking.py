@@ -96,9 +96,8 @@ def k_best(
 
     Exact for every structure that ends here: classes and candidate lists by sorting, chains, trees
     and alignments by the dynamic program with k entries a state, graphs by elimination (inputs
-    with plans) or enumeration, sets of labels by enumeration, searches of homologues by candidates
-    (each with its best alignment), structures of one's own by `Oracles.all_outputs`, or, for k <=
-    2, by their best wrong output.
+    with plans) or enumeration, sets of labels by enumeration, structures of one's own by
+    `Oracles.all_outputs`, or, for k <= 2, by their best wrong output.
 
     Args:
       problem: the structure.

@@ -1,15 +1,11 @@
-"""Readers of data: where corpora are, how they are read, and how they are split.
+"""Readers of the formats that people have, and digits that scikit-learn brings.
 
 NumPy and the standard library only (scikit-learn where a docstring says so); of jaxstruct outside
-this folder it imports `core.files` and `core.feature_index` alone.
+this folder it imports `core.files` alone. Readers of single corpora are in `experiments/corpora/`.
 
-  registry, locate, fetching   what each corpus is, where it lies, how it is downloaded
-  rebuild                      corpora built from a file that the user has downloaded
-  archives, npz                zip, tar and .npz, safely
-  clinc150, wipo, ipc, clus_arff, svmlight, digits    readers
-  digit_words                  a training set for chains that everyone has
-  treebanks                    bracketed trees as text, by file and part
-  class_paths                  classes written as paths of a tree
-  rows, splits                 compressed and padded rows; subsamples and folds
-  errors                       every error that the readers raise on its own
+  conll, conllu          columns a token, with labels or with dependency trees
+  fasta                  sequences, plain or aligned
+  svmlight, rows         sparse feature vectors, with the queries of LETOR
+  digits, digit_words    training sets of classes and of chains that everyone has
+  errors                 every error that the readers raise on its own
 """

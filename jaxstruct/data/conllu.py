@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxstruct.core.files import write_file
-from jaxstruct.data.archives import read_members
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.locate import find_file
 from jaxstruct.data.utf8 import decoded
 
 _COLUMNS = 10
 _NOT_A_WORD = re.compile(r"\d+-\d+|\d+\.\d+")
 _UNWRITABLE = re.compile(r"[\t\r\n]|^$")
-_PARTS = ("train", "dev", "test")
 
 
 class Annotated(NamedTuple):
@@ -53,37 +50,6 @@ class Annotated(NamedTuple):
                 "can be parsed, and not be trained on"
             )
         return list(zip(self.heads, self.relations, strict=True))
-
-
-class GumDependencies(NamedTuple):
-    """The three parts of GUM."""
-
-    train: tuple[Annotated, ...]
-    dev: tuple[Annotated, ...]
-    test: tuple[Annotated, ...]
-
-
-def load_gum_dependencies(path: Path | None = None) -> GumDependencies:
-    """Reads GUM's dependency trees: 9,933, 1,341 and 1,285 sentences.
-
-    Args:
-      path: an archive with en_gum-{train,dev,test}.conllu (not checked by checksum), or None for
-        the registered corpus.
-
-    Raises:
-      CorpusMissing, ChecksumMismatch: see `locate.find_file`.
-      MissingMember, UnsafeArchive, CorruptArchive: see `archives.read_members`.
-      MalformedFile: see `parse_conllu`.
-    """
-    path = Path(path) if path else find_file("gum_dependencies", "gum-dep.tar.xz")
-    members = {part: f"en_gum-{part}.conllu" for part in _PARTS}
-    contents = read_members(path, members.values())
-    return GumDependencies(
-        **{
-            part: parse_conllu(contents[member], f"{path}:{member}")
-            for part, member in members.items()
-        }
-    )
 
 
 def read_conllu(path: Path) -> tuple[Annotated, ...]:

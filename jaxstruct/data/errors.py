@@ -5,10 +5,11 @@ from __future__ import annotations
 _BEFORE, _AFTER = 400, 200  # characters of a long message that are shown
 
 
-class _AboutContent(Exception):
+class AboutContent(Exception):
     """An error whose message may quote a file: one printable line, cut in the middle if long."""
 
     def __init__(self, message: str) -> None:
+        """The error of this message."""
         line = "".join(
             letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
             for letter in _cut(message)
@@ -23,29 +24,9 @@ def _cut(message: str) -> str:
     return f"{message[:_BEFORE]} ... ({left_out} characters) ... {message[-_AFTER:]}"
 
 
-class CorpusMissing(FileNotFoundError):
-    """A corpus file is in none of the folders that were searched, and nothing can fetch it here."""
+class UnsafeArchive(AboutContent, ValueError):
+    """A packed file holds a member that must not be unpacked, or more bytes than allowed."""
 
 
-class ChecksumMismatch(ValueError):
-    """A file's sha256 is not the registry's: it is damaged, truncated or another version."""
-
-
-class FetchError(OSError):
-    """A download failed: no network, no such address, too slow, or not the expected content."""
-
-
-class UnsafeArchive(_AboutContent, ValueError):
-    """An archive holds a member that must not be unpacked, or more bytes than allowed."""
-
-
-class CorruptArchive(_AboutContent, ValueError):
-    """An archive is damaged, truncated, encrypted or of an unknown format."""
-
-
-class MissingMember(_AboutContent, LookupError):
-    """An archive does not hold a member that was asked for by name."""
-
-
-class MalformedFile(_AboutContent, ValueError):
+class MalformedFile(AboutContent, ValueError):
     """A data file breaks its format; the message names the file and, where known, the line."""

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxstruct.core.files import write_file
-from jaxstruct.data.archive_members import read_plain_or_gzip
-from jaxstruct.data.archives import DEFAULT_LIMIT
 from jaxstruct.data.errors import MalformedFile
+from jaxstruct.data.packed import read_plain_or_gzip
 from jaxstruct.data.utf8 import decoded
 
 GAP = "-"
@@ -40,7 +39,7 @@ def read_fasta(path: Path, *, aligned: bool = False) -> tuple[FastaRecord, ...]:
       UnsafeArchive: a compressed file unpacks to more than 256 MiB.
       MalformedFile: it is damaged, or see `parse_fasta`.
     """
-    return parse_fasta(read_plain_or_gzip(path, DEFAULT_LIMIT), str(path), aligned=aligned)
+    return parse_fasta(read_plain_or_gzip(path), str(path), aligned=aligned)
 
 
 def parse_fasta(content: bytes, name: str, *, aligned: bool = False) -> tuple[FastaRecord, ...]:

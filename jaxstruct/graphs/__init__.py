@@ -6,7 +6,7 @@ from jaxstruct.graphs.bayesian_networks import (
     bayesian_network,
     network_factors,
 )
-from jaxstruct.graphs.edge_lists import complete_edges, grid_edges, tree_edges
+from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import (
     Elimination,
     elimination,
@@ -19,7 +19,6 @@ from jaxstruct.graphs.factors import (
     factor_graph,
     graph_potentials,
     padded,
-    potts_tables,
     stacked,
 )
 from jaxstruct.graphs.inference import with_log_loss
@@ -98,7 +97,6 @@ __all__ = [
     "multi_label",
     "network_factors",
     "padded",
-    "potts_tables",
     "relaxed",
     "reweighted",
     "reweighted_marginals",
@@ -108,7 +106,6 @@ __all__ = [
     "set_marginals",
     "stacked",
     "stacked_plans",
-    "tree_edges",
     "weighted_labels",
     "with_log_loss",
 ]

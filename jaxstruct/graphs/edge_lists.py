@@ -36,39 +36,6 @@ def complete_edges(nodes: int) -> np.ndarray:
     return np.stack([first, second], axis=1).astype(np.int32)
 
 
-def tree_edges(parents: np.ndarray) -> np.ndarray:
-    """[E, 2] int32: the edge (parent, child) of every node that has a parent.
-
-    Args:
-      parents: [V] integers, the parent of each node, -1 for a root.
-
-    Raises:
-      ValueError: parents are no integers in -1..V-1, or some nodes are their own ancestors.
-    """
-    parents = as_array("parents", parents, "[V] integers")
-    if parents.ndim != 1 or parents.dtype.kind not in "iu" or not len(parents):
-        raise ValueError(
-            f"parents must be [V] integers, got {parents.dtype} of shape {parents.shape}"
-        )
-    V = len(parents)
-    wrong = np.flatnonzero((parents < -1) | (parents >= V))
-    if wrong.size:
-        raise ValueError(
-            f"parents[{wrong[0]}] is {parents[wrong[0]]}: expected a node 0..{V - 1}, or -1 for a "
-            "root"
-        )
-    above = parents.astype(np.int64)
-    for _ in range(V):  # after V steps every node is past its root, unless there is a cycle
-        above = np.where(above >= 0, parents[np.maximum(above, 0)], -1)
-    if (above >= 0).any():
-        raise ValueError(
-            f"parents: node {np.flatnonzero(above >= 0)[0]} is on a cycle or below one, so this is "
-            "no tree: give the edges of a graph with cycles as an edge list"
-        )
-    children = np.flatnonzero(parents >= 0)
-    return np.stack([parents[children], children], axis=1).astype(np.int32)
-
-
 def checked_edges(name: str, edges: object, nodes: int) -> np.ndarray:
     """[E, 2] int32 edges of a simple graph.
 

@@ -36,22 +36,6 @@ class FactorGraph(NamedTuple):
     scopes: tuple[tuple[int, ...], ...]
 
 
-def potts_tables(weights: np.ndarray, number_of_labels: int) -> np.ndarray:
-    """[E, S, S] Potts tables: weights[e] where both ends have one label, else 0.
-
-    Args:
-      weights: [E] numbers; above 0 prefers equal labels. number_of_labels: S.
-
-    Raises:
-      ValueError: weights are not one axis of numbers, or S no integer of at least 1.
-    """
-    weights = as_numbers("weights", weights, "[E] numbers")
-    if weights.ndim != 1:
-        raise ValueError(f"weights must be [E] numbers, got shape {weights.shape}")
-    S = checked_size("number_of_labels", number_of_labels)
-    return weights[:, None, None] * np.eye(S)
-
-
 def _checked_table(name: str, table: object, expected: str, axes: int) -> np.ndarray:
     array = as_numbers(name, table, expected)
     if array.ndim != axes:
@@ -132,8 +116,8 @@ def graph_potentials(
     Args:
       nodes: [V, S], V >= 1; -inf forbids a label, as those beyond the last one of a node that has
         fewer than S.
-      edges: [E, 2] integers, any simple graph (see `grid_edges`, `tree_edges`, `complete_edges`).
-      pairs: [E, S, S], the first label axis that of edges[:, 0] (`potts_tables` makes some); with
+      edges: [E, 2] integers, any simple graph (see `grid_edges`, `complete_edges`).
+      pairs: [E, S, S], the first label axis that of edges[:, 0]; with
         kinds [K, S, S].
       kinds: [E] integers in 0..K-1, which table each edge has; None for a table each.
       dtype: "float32" or "float64".

@@ -19,7 +19,6 @@ from jaxstruct.kernels.input import (
 from jaxstruct.kernels.mismatch import mismatch, mismatch_features
 from jaxstruct.kernels.normalisation import normalised
 from jaxstruct.kernels.points import inner_product, squared_distance
-from jaxstruct.kernels.radial import radial, radial_values
 from jaxstruct.kernels.spectrum import spectrum, spectrum_features
 from jaxstruct.kernels.strings import Strings, encode_strings
 from jaxstruct.kernels.subsequences import subsequence_features, subsequences
@@ -48,8 +47,6 @@ __all__ = [
     "polynomial",
     "precomputed",
     "product",
-    "radial",
-    "radial_values",
     "spectrum",
     "spectrum_features",
     "squared_distance",

@@ -31,7 +31,6 @@ from jaxstruct.kernels.convolution import (
 )
 from jaxstruct.kernels.mismatch import mismatch_against, mismatch_kernel
 from jaxstruct.kernels.normalisation import divided, normalised_kernel
-from jaxstruct.kernels.radial import radial_kernel, radial_values
 from jaxstruct.kernels.sets import as_sets, inner_products, squared_norms
 from jaxstruct.kernels.spectrum import spectrum_against, spectrum_kernel
 from jaxstruct.kernels.string_grams import string_gram
@@ -69,7 +68,7 @@ def gram_matrix(
     """Returns the kernel matrix [K(x_i, z_j)] [n, m].
 
     Linear, polynomial and Gaussian kernels are made from the matrix of inner products (one matrix
-    product); precomputed kernels are looked up; sums, products, normalised and radial kernels are
+    product); precomputed kernels are looked up; sums, products and normalised kernels are
     made of the matrices of their parts; string kernels meet many strings of Z at a time, and a
     convolution decomposes each object once. Any other function goes through `pairwise_gram`.
 
@@ -181,11 +180,6 @@ def _normalised(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Arr
     return divided(*_with_diagonals(inner, X, Z, options))
 
 
-def _radial(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
-    inner, sigma = kernel.args
-    return radial_values(*_with_diagonals(inner, X, Z, options), sigma)
-
-
 def _with_diagonals(
     kernel: Callable, X: PyTree, Z: PyTree, options: _Options
 ) -> tuple[Array, Array, Array]:
@@ -239,7 +233,6 @@ _RULES = {
     combine.tensor_product_kernel: _tensor_product,
     combine.direct_sum_kernel: _direct_sum,
     normalised_kernel: _normalised,
-    radial_kernel: _radial,
     convolution_kernel: _convolution,
     subsequences_kernel: _strings(subsequences_against),
     substrings_kernel: _strings(substrings_against),

@@ -41,7 +41,7 @@ def log_loss(problem: Problem, theta: PyTree, y: PyTree) -> Array:
       gradient is 0: `problem.check(x, y)` refuses such examples before a training.
 
     Raises:
-      ValueError: the structure has no log loss (`homologue_search`), or theta and y are not of
+      ValueError: the structure has no log loss, or theta and y are not of
         one example.
 
     Source: J. Lafferty, A. McCallum and F. Pereira, "Conditional random fields", ICML 2001.

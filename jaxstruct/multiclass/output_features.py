@@ -20,16 +20,10 @@ from jaxstruct.core.checks import (
     check_flag,
     check_record,
     checked_number,
-    checked_size,
     text_of,
 )
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass.taxonomy import Taxonomy, ancestors_or_self, node_depths
-
-
-def canonical_features(k: int) -> np.ndarray:
-    """Returns Lambda^c(y) = (delta(1, y), ..., delta(k, y))' (4.1): the identity [k, k]."""
-    return np.eye(checked_size("k", k))
 
 
 def _named_weights(node_weights: Mapping[str, float], names: Sequence[str]) -> list[float]:

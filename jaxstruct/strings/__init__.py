@@ -2,9 +2,7 @@
 
 from jaxstruct.strings.candidate_lists import (
     Candidates,
-    generated_candidates,
     number_candidates,
-    observed_candidates,
     outputs_of,
 )
 from jaxstruct.strings.encoding import CandidateEncoding, prepare
@@ -38,7 +36,6 @@ __all__ = [
     "candidate_losses",
     "candidates",
     "feature_inputs",
-    "generated_candidates",
     "joint_candidates",
     "joint_inputs",
     "joint_pairs",
@@ -46,7 +43,6 @@ __all__ = [
     "kernel_inputs",
     "loss_table",
     "number_candidates",
-    "observed_candidates",
     "outputs_of",
     "prepare_kernel",
     "similarity_loss",

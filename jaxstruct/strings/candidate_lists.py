@@ -1,4 +1,4 @@
-"""Gen(x): the outputs that an input may have, observed ones or a generator's (thesis 4.6.2).
+"""Gen(x): the outputs that an input may have (thesis 4.6.2).
 
 Here outputs are what the user has: strings, tuples of labels, trees, anything hashable. They are
 numbered by one table, which is what the problems of this output type read.
@@ -6,7 +6,7 @@ numbered by one table, which is what the problems of this output type read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from jaxstruct.core.checks import (
     check_choice,
     check_flag,
     check_integers,
-    checked_size,
     text_of,
 )
 from jaxstruct.core.ragged import Ragged
@@ -39,46 +38,6 @@ class Candidates(NamedTuple):
     outputs: tuple
     targets: np.ndarray | None
     present: np.ndarray | None
-
-
-def observed_candidates(outputs: Sequence[Hashable], n: int | None = None) -> list[list]:
-    """Gen(x) = every output that was observed, for each of n inputs (thesis 4.6.4).
-
-    Args:
-      outputs: those of the training set. n: inputs, None for as many as outputs.
-
-    Returns:
-      n times one list, the distinct outputs in the order in which they first occur.
-
-    Raises:
-      ValueError: there are no outputs, or n is no size.
-    """
-    outputs = as_list("outputs", outputs, "a list of outputs", letters=True)
-    return [_distinct_of("outputs", outputs)] * (
-        len(outputs) if n is None else checked_size("n", n)
-    )
-
-
-def generated_candidates(
-    generate: Callable[[Any], Iterable[Hashable]], inputs: Iterable[Any]
-) -> list[list]:
-    """Gen(x) = what a user's generator gives for each input, the best k of a parser for instance.
-
-    An output that comes again in a list is dropped.
-
-    Args:
-      generate: x -> outputs, in the order in which ties are to be broken. inputs: n inputs.
-
-    Raises:
-      ValueError: a list is empty, or an output is not hashable.
-    """
-    if not callable(generate):
-        raise ValueError(f"generate must be a function of an input, got {text_of(generate)}")
-    lists = []
-    for i, x in enumerate(inputs):
-        name = f"generate(inputs[{i}])"
-        lists.append(_distinct_of(name, as_list(name, generate(x), "outputs", letters=True)))
-    return lists
 
 
 def number_candidates(

@@ -1,4 +1,4 @@
-"""Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks, the PCFG baseline."""
+"""Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks."""
 
 from jaxstruct.trees.encoding import TreeEncoding, prepare
 from jaxstruct.trees.inference import TreeProbabilities
@@ -17,7 +17,6 @@ from jaxstruct.trees.phrases.grammar_files import load_grammar, save_grammar
 from jaxstruct.trees.phrases.integer_trees import Encoding, decode, encode
 from jaxstruct.trees.phrases.tree import Tree, constituents, leaves, tags, words
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
-from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
 from jaxstruct.trees.structure import (
     grammar_potentials,
     sentence_inputs,
@@ -48,13 +47,11 @@ __all__ = [
     "debinarise",
     "decode",
     "encode",
-    "fit_probabilistic_grammar",
     "grammar_potentials",
     "k_best_trees",
     "leaves",
     "level_trees",
     "load_grammar",
-    "log_likelihood",
     "log_partition",
     "read_grammar",
     "read_tree",

@@ -12,6 +12,7 @@ from jax.tree_util import Partial
 from scipy.optimize import minimize
 from scipy.special import logsumexp, xlogy
 
+from experiments.machines.dual_random_field import dual_random_field
 from jaxstruct import Status, predict
 from jaxstruct.baselines import conditional_log_likelihood
 from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
@@ -20,7 +21,6 @@ from jaxstruct.baselines.conditional_random_field import (
     certify_random_field,
     fit_random_field,
 )
-from jaxstruct.baselines.dual_random_field import dual_random_field
 from jaxstruct.baselines.field_certificate import lower_bound
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles.forward_backward import log_partition

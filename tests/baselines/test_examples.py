@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.baselines.conditional_random_field import fit_random_field
-from jaxstruct.baselines.examples import on_device, row_blocks, without_gram
+from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.baselines.perceptron import perceptron
 from tests.baselines.sequences import PLAIN, random_sequences
 
@@ -18,15 +18,6 @@ def test_floats_follow_the_run_and_integers_are_int32(x64: None) -> None:
         found = on_device(tree, jnp.dtype(dtype))
         assert [leaf.dtype for leaf in found] == [dtype, dtype, jnp.int32, bool]
         jax.tree.map(np.testing.assert_array_equal, found, tree)
-
-
-def test_blocks_of_rows_have_one_size_and_hold_every_row_once() -> None:
-    """Ten outputs of 4 labels in blocks of 12 labels: 3 rows each, two of padding."""
-    found = np.asarray(row_blocks(np.zeros((10, 4), np.int32), 12))
-    np.testing.assert_array_equal(found.ravel(), [*range(10), -1, -1])
-    assert found.shape == (4, 3)
-    assert np.asarray(row_blocks(np.zeros(10, np.int32), 100)).shape == (1, 10)
-    assert np.asarray(row_blocks(np.zeros((2, 9), np.int32), 1)).shape == (2, 1)
 
 
 def test_a_chain_loses_its_gram_and_others_lose_nothing() -> None:

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
+from experiments.machines.dual_random_field import dual_random_field
+from experiments.machines.stochastic_gradients import fit_stochastic
 from jaxstruct import Status, predict
-from jaxstruct.baselines import (
-    certify_random_field,
-    dual_random_field,
-    fit_random_field,
-    fit_stochastic,
-)
+from jaxstruct.baselines import certify_random_field, fit_random_field
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.token_features import kernel_token_inputs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.alignments.homologues import homologue_inputs, homologue_search
+from experiments.machines.homologues import homologue_inputs, homologue_search
 from jaxstruct.graphs.inputs import graph_inputs
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.structure import graph_labelling

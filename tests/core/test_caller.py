@@ -8,9 +8,9 @@ import numpy as np
 from jax.tree_util import Partial
 
 import jaxstruct as js
+from experiments.machines.homologues import homologue_search
 from jaxstruct.core.caller import callers_level
 from jaxstruct.core.problem import is_tested
-from jaxstruct.multiclass.rivals import rival_pairs
 from tests.lib.refusals import refused
 from tests.trees import structure_cases as trees
 
@@ -24,11 +24,10 @@ def test_structures_of_the_package_say_so_and_others_may():
     for problem in (
         js.multiclass.multiclass(3, 4),
         js.multiclass.kernel_multiclass(3, 4),
-        rival_pairs(js.multiclass.multiclass(3, 4), np.ones((4, 3)), np.arange(4))[0],
         chain,
         js.chains.chain(3, 4, order=2, loss=np.ones((4, 4)) - np.eye(4)),
         js.alignments.pairwise_alignment(4),
-        js.alignments.homologue_search(4),
+        homologue_search(4),
         js.trees.weighted_grammar(trees.grammar(0)),
         js.graphs.graph_labelling(3, 4),
         js.graphs.with_log_loss(js.graphs.graph_labelling(3, 4), "pseudo"),

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-
 import pytest
 
-from jaxstruct.data.conllu import (
-    Annotated,
-    load_gum_dependencies,
-    parse_conllu,
-    read_conllu,
-    write_conllu,
-)
+from jaxstruct.data.conllu import Annotated, parse_conllu, read_conllu, write_conllu
 from jaxstruct.data.errors import MalformedFile
 from tests.lib.refusals import refused
 
@@ -74,13 +65,3 @@ def test_what_could_not_be_read_is_not_written(tmp_path):
     broken = SENTENCE._replace(words=("It", "", "so"))
     refused("is empty or holds a tab", lambda: write_conllu(path, [broken]))
     assert not path.exists()
-
-
-FOLDER = pathlib.Path(os.environ.get("JAXSTRUCT_DATA", "")) / "gum_dependencies"
-
-
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="no gum_dependencies")
-def test_gum():
-    gum = load_gum_dependencies()
-    assert [len(part) for part in gum] == [9933, 1341, 1285]
-    assert sum(len(sentence.words) for sentence in gum.train) == 172_374

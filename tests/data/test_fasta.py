@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from Bio import AlignIO, SeqIO
 
-from jaxstruct.data.errors import MalformedFile
+from jaxstruct.data.errors import MalformedFile, UnsafeArchive
 from jaxstruct.data.fasta import (
     FastaRecord,
     aligned_pairs,
@@ -56,12 +56,15 @@ def test_gaps():
         parse_fasta(b">a\nA.C-\n", "x")
 
 
-def test_compressed(tmp_path):
+def test_compressed(tmp_path, monkeypatch):
     path = tmp_path / "a.fasta"
     path.write_bytes(gzip.compress(TEXT.encode()))
     assert read_fasta(path) == TWO
     path.write_bytes(gzip.compress(TEXT.encode())[:-6])
     refused("a.fasta: damaged gzip", read_fasta, path, error=MalformedFile)
+    path.write_bytes(gzip.compress(TEXT.encode()))
+    monkeypatch.setattr("jaxstruct.data.packed.LIMIT", 9)
+    refused("more than 9 bytes", read_fasta, path, error=UnsafeArchive)
     with pytest.raises(FileNotFoundError):
         read_fasta(tmp_path / "none")
 

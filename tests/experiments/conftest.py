@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.data.conftest import register, server  # noqa: F401
+from tests.experiments.corpora.conftest import register, require_corpus, server  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

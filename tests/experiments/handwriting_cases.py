@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from jaxstruct.data.ocr_letters import LETTERS, OcrWords
+from experiments.corpora.ocr_letters import LETTERS, OcrWords
 
 LENGTHS = np.array([3, 1, 2, 2, 3, 1, 3, 2, 1, 3, 2, 3, 1, 2, 3, 3, 2, 1, 3, 2, 2, 3, 1, 2])
 C = 0.01

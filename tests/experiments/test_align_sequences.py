@@ -28,6 +28,7 @@ from experiments.align_sequences.data import (
     without_end_gaps,
 )
 from experiments.align_sequences.report import aligned_records
+from experiments.corpora.substitution_matrices import read_substitution_matrix
 from experiments.lib import common
 from jaxstruct.alignments.alphabets import DNA
 from jaxstruct.alignments.potentials import DELETE, INSERT, PAIR
@@ -35,7 +36,6 @@ from jaxstruct.alignments.structure import pairwise_alignment
 from jaxstruct.alignments.text import WrittenAlignment
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.fasta import FastaRecord, read_fasta, write_fasta
-from jaxstruct.data.substitution_matrices import read_substitution_matrix
 from jaxstruct.solvers.checkpoints.run_state import load_weights
 from tests.experiments.scripts import kept_settings, stop_after, strict_json
 

@@ -16,10 +16,10 @@ from experiments.benchmarks.command import Options
 from experiments.benchmarks.growth import Growth
 from experiments.benchmarks.profile import PARTS, visits_counted
 from experiments.benchmarks.rows import ROWS
+from experiments.corpora.locate import available
 from experiments.tasks import generated, users
 from experiments.tasks.benchmarks import TASKS, digest
 from experiments.tasks.work import Row, Tool, Work
-from jaxstruct.data.locate import available
 from tests.experiments.scripts import kept_settings, strict_json
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from experiments.corpora.locate import available
 from experiments.tasks.chunks import chunk_labels, chunked, features
 from jaxstruct.chains.iob2 import is_iob2
-from jaxstruct.data.locate import available
 from jaxstruct.trees import leaves, read_tree
 
 TREE = """(S (NP (NP (DT the) (NN board)) (PP (IN of) (NP (NNP Ada) (, ,) (NNP Bob))))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from experiments import dependencies as command
-from jaxstruct.data.conllu import Annotated, GumDependencies
+from experiments.corpora.gum_dependencies import GumDependencies
+from jaxstruct.data.conllu import Annotated
 from tests.dependencies.test_encoding import english
 from tests.experiments.scripts import kept_settings
 

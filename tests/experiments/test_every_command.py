@@ -10,10 +10,10 @@ import pytest
 from absl import flags
 
 from experiments import command_file, command_module, commands
+from experiments.corpora.locate import available
 from experiments.lib import common, start
 from experiments.lib.options import define_flags, flag_fields, names
 from experiments.lib.record import flag_arguments
-from jaxstruct.data.locate import available
 from tests.experiments.scripts import (
     kept_settings,
     parsed_options,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from experiments.corpora.ocr_letters import LETTERS
 from experiments.handwriting import baselines as handwriting_baselines
 from experiments.handwriting import command as handwriting
 from experiments.handwriting.command import Options, knows_optimum
@@ -23,7 +24,6 @@ from experiments.tasks.handwriting import (
     spell,
 )
 from experiments.tasks.word_pictures import COLUMNS, PITCH, _places, course_picture
-from jaxstruct.data.ocr_letters import LETTERS
 from jaxstruct.solvers.loop.trace import Trace, trace_of
 from tests.experiments.handwriting_cases import LENGTHS, C, random_words, write_letter_data
 from tests.experiments.scripts import kept_settings, stop_after, strict_json

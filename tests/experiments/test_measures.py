@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from experiments import measures
+from experiments.corpora.multilabel import LabelSets
 from experiments.lib import common
 from experiments.measures import Options
-from jaxstruct.data.multilabel import LabelSets
 from tests.experiments.scripts import kept_settings, strict_json
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from experiments import parse_sentences
+from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
 from experiments.parse_sentences import Options, Tagged, format_of, read_tagged
 from experiments.tasks.parser_model import Model, load_model, save_model
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
 from jaxstruct.trees.phrases.grammar import read_grammar
 from jaxstruct.trees.phrases.tree import words
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
-from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
 from tests.experiments.parsing_cases import drawn_trees
 from tests.experiments.scripts import kept_settings
 

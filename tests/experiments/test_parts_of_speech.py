@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from experiments import parts_of_speech as parts
+from experiments.corpora.treebanks import TreebankFile
 from experiments.lib import common
 from experiments.parts_of_speech import Options
 from jaxstruct import Status
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.treebanks import TreebankFile
 from tests.experiments.scripts import kept_settings, strict_json
 
 LEXICON = {"D": ["the", "a"], "N": ["dog", "cat", "can"], "V": ["sees", "can", "runs"]}

@@ -7,11 +7,11 @@ import importlib.util
 import numpy as np
 import pytest
 
+from experiments.corpora.conll2002 import Conll2002
 from experiments.lib import common
 from experiments.random_field_certificates import command, methods, tasks
 from experiments.random_field_certificates.command import Options
 from experiments.random_field_certificates.methods import reached
-from jaxstruct.data.conll import Conll2002
 from tests.experiments.handwriting_cases import random_words, write_letter_data
 from tests.experiments.named_entities.cases import news
 from tests.experiments.scripts import kept_settings, stop_after, strict_json

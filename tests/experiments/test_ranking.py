@@ -8,7 +8,7 @@ import pytest
 from experiments import ranking
 from experiments.lib import common
 from experiments.ranking import Options
-from tests.data.test_lambdarank import archive
+from tests.experiments.corpora.test_lambdarank import archive
 from tests.experiments.scripts import kept_settings, strict_json
 from tests.lib.refusals import refused
 

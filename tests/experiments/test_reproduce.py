@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from experiments import digits
+from experiments.corpora.registry import CORPORA
 from experiments.lib import common
 from experiments.lib.report import Table
 from experiments.reproduce import command as reproduce
 from experiments.reproduce.command import EXPERIMENTS, Experiment, Options
 from experiments.reproduce.overview import Course
-from jaxstruct.data.registry import CORPORA
 from tests.experiments.scripts import kept_settings, strict_json
 
 

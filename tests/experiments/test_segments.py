@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from experiments import segments as command
-from jaxstruct.data.conll import Conll2002, Sentence
+from experiments.corpora.conll2002 import Conll2002
+from jaxstruct.data.conll import Sentence
 from tests.experiments.scripts import kept_settings, strict_json
 from tests.segments.cases import names, tagged
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from experiments import snakes
+from experiments.corpora.snakes import Snakes, load_snakes
 from experiments.lib import common
 from experiments.snakes import Options, chosen_grids
 from experiments.tasks.snakes import errors, grids_of, palette_of, problem_of
 from jaxstruct import Ragged, predict
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.snakes import Snakes, load_snakes
 from tests.experiments.scripts import kept_settings, strict_json
 
 COLOURS = np.array([[0, 0, 255], [255, 0, 0], [0, 255, 0]], np.uint8)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct.graphs.edge_lists import complete_edges, grid_edges, tree_edges
+from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.factors import graph_potentials, stacked
 from jaxstruct.graphs.potentials import GraphPotentials
 from tests.lib.enumeration import Listed
@@ -20,6 +20,12 @@ KINDS = ("tree", "cycle", "complete", "any", "apart", "grid")
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 """For programs that run once: compiling them takes longer than running them."""
 TIED = 1e-9
+
+
+def tree_edges(parents: np.ndarray) -> np.ndarray:
+    """[E, 2] (parent, child) of every node but roots, whose parent is -1."""
+    children = np.flatnonzero(parents >= 0)
+    return np.stack([parents[children], children], axis=1)
 
 
 def random_edges(rng: np.random.Generator, kind: str) -> tuple[int, np.ndarray]:

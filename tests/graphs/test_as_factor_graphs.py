@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov, sentence_potentials
+from experiments.machines.hidden_markov import HiddenMarkov, fit_hidden_markov, sentence_potentials
 from jaxstruct.chains.oracles import forward_backward
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
 from jaxstruct.core.padding import bucketed
 from jaxstruct.core.types import PyTree
-from jaxstruct.graphs.edge_lists import tree_edges
 from jaxstruct.graphs.elimination import Elimination, elimination, stacked_plans
 from jaxstruct.graphs.factors import factor_graph, padded
 from jaxstruct.graphs.inputs import GraphInput
@@ -26,7 +25,7 @@ from jaxstruct.graphs.oracles import variable_elimination as exact
 from jaxstruct.graphs.potentials import GraphPotentials
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.theta import graph_potentials_of
-from tests.graphs.random_graphs import quick_jit
+from tests.graphs.random_graphs import quick_jit, tree_edges
 
 CLOSE = 1e-6
 N, S, SYMBOLS = 40, 3, 5

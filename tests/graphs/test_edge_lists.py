@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.edge_lists import checked_edges, complete_edges, grid_edges, tree_edges
+from jaxstruct.graphs.edge_lists import checked_edges, complete_edges, grid_edges
 from tests.lib.refusals import refused
 
 
@@ -17,22 +17,9 @@ def test_a_grid() -> None:
     assert [len(each) for each in grid_edges(1, 1)] == [0, 0]
 
 
-def test_a_complete_graph_and_a_tree() -> None:
+def test_a_complete_graph() -> None:
     assert complete_edges(3).tolist() == [[0, 1], [0, 2], [1, 2]]
     assert complete_edges(1).shape == (0, 2)
-    assert tree_edges(np.array([1, -1, 1, 0])).tolist() == [[1, 0], [1, 2], [0, 3]]
-
-
-@pytest.mark.parametrize(
-    ("parents", "message"),
-    [
-        ([1, 0], "node 0 is on a cycle or below one"),
-        ([-1, 2], r"parents\[1\] is 2: expected a node 0..1, or -1 for a root"),
-        ([0.5], r"parents must be \[V\] integers"),
-    ],
-)
-def test_what_is_no_tree(parents: list, message: str) -> None:
-    refused(message, tree_edges, np.array(parents))
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.edge_lists import complete_edges, grid_edges, tree_edges
+from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import elimination, min_fill_width, stacked_plans
-from tests.graphs.random_graphs import random_edges
+from tests.graphs.random_graphs import random_edges, tree_edges
 from tests.lib.refusals import refused
 
 

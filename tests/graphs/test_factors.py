@@ -12,7 +12,6 @@ from jaxstruct.graphs.factors import (
     factor_graph,
     graph_potentials,
     padded,
-    potts_tables,
     stacked,
 )
 from tests.graphs.random_graphs import every_labelling, scores_of
@@ -20,11 +19,6 @@ from tests.lib.refusals import refused
 
 NODES, PAIRS, EDGES = np.zeros((3, 2)), np.zeros((2, 2, 2)), [[0, 1], [1, 2]]
 DEAD = np.full((2, 2), -np.inf)
-
-
-def test_potts_tables() -> None:
-    found = potts_tables(np.array([2.0, -1.0]), 3)
-    np.testing.assert_array_equal(found, np.array([2 * np.eye(3), -np.eye(3)]))
 
 
 def test_tables_of_any_size_are_summed() -> None:

@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 
 from jaxstruct import Ragged
-from jaxstruct.baselines.kernel_dependency_estimation import (
-    fit_kernel_dependency,
-    principal_components,
-)
 from jaxstruct.chains import KernelTokens, chain_inputs
 from jaxstruct.kernels import check_positive_semidefinite, gram_matrix, polynomial
 from jaxstruct.multiclass import kernel_inputs
@@ -109,8 +105,6 @@ TAKERS = {
     "candidates": lambda gram: candidate_inputs(gram, [[0]] * len(gram)),
     "tokens": ragged_tokens,
     "padded tokens": padded_tokens,
-    "dependency of outputs": lambda gram: fit_kernel_dependency(gram, np.eye(len(gram)), 1.0),
-    "components": principal_components,
 }
 
 

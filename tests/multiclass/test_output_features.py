@@ -19,7 +19,6 @@ from jaxstruct.kernels import (
     tensor_product,
 )
 from jaxstruct.multiclass.output_features import (
-    canonical_features,
     class_kernel,
     description_features,
     similarity_features,
@@ -43,7 +42,7 @@ def similarity(k=4):
 
 def all_features():
     return {
-        "canonical": canonical_features(4),
+        "canonical": np.eye(4),
         "tree": taxonomy_features(TREE),
         "weighted": taxonomy_features(TREE, lambda depth: 0.5**depth, normalise=True),
         "texts": description_features(TEXTS, 0.5),
@@ -56,12 +55,6 @@ def joint_feature(x, row):
     return np.concatenate([weight * x for weight in row])
 
 
-def test_canonical():
-    np.testing.assert_array_equal(canonical_features(3), np.eye(3))
-    np.testing.assert_array_equal(class_kernel(canonical_features(3)), np.eye(3))
-    refused("k must be at least 1, got 0", canonical_features, 0)
-
-
 def test_taxonomy_features_count_shared_ancestors():
     features = taxonomy_features(TREE)
     assert features.dtype == np.float64 and features.shape == (4, len(TREE.names))
@@ -72,7 +65,7 @@ def test_taxonomy_features_count_shared_ancestors():
 
 def test_a_flat_taxonomy_gives_the_canonical_features():
     flat = taxonomy_from_parents(dict.fromkeys("xyz"), "xyz")
-    np.testing.assert_array_equal(taxonomy_features(flat), canonical_features(3))
+    np.testing.assert_array_equal(taxonomy_features(flat), np.eye(3))
 
 
 def test_node_weights_in_three_forms():
@@ -208,7 +201,6 @@ FLAT = taxonomy_from_parents({"a": None, "b": None}, ["a", "b"])
 @pytest.mark.parametrize(
     "make, match",
     [
-        (lambda: canonical_features(3.0), "k must be .* got 3.0"),
         (lambda: taxonomy_features({"a": None}), "taxonomy must be a Taxonomy"),
         (lambda: taxonomy_features(FLAT, "abc"), "node_weights must be one weight for each node"),
         (lambda: taxonomy_features(FLAT, lambda depth: "x"), "node_weights must be one weight"),
@@ -237,7 +229,7 @@ def test_corollary_4_features_beside_the_identity_add_no_power(name):
     Every w~ has a w of the same scores, v_y = sum_r lambda_r(y) v~_r, and every w a w~.
     """
     tilde, k, d = all_features()[name], 4, 3
-    both = np.concatenate([tilde, canonical_features(k)], axis=1)
+    both = np.concatenate([tilde, np.eye(k)], axis=1)
     with jax.enable_x64(True):
         large = multiclass(d, k, output_features=both, dtype="float64")
         small = multiclass(d, k, dtype="float64")

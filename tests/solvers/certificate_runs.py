@@ -23,9 +23,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import jaxstruct as js
+from experiments.machines.dual_random_field import dual_random_field
+from experiments.machines.weston_watkins import fit_weston_watkins
 from jaxstruct import multiclass
-from jaxstruct.baselines import dual_random_field, fit_random_field
-from jaxstruct.multiclass import fit_weston_watkins
+from jaxstruct.baselines import fit_random_field
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 from tests.solvers.cases import dense_multipliers, flat

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse
 
 import jaxstruct as js
-from jaxstruct.baselines.dual_perceptron import dual_perceptron, weights_of
+from experiments.machines import hidden_markov
+from experiments.machines.dual_perceptron import dual_perceptron, weights_of
 from jaxstruct.baselines.perceptron import perceptron
-from jaxstruct.chains import hidden_markov
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.sizes import size_class

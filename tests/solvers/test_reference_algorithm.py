@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.alignments.homologues import homologue_search
+from experiments.machines.homologues import homologue_search
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
-from tests.alignments.homologue_cases import A, random_examples
+from tests.experiments.machines.homologue_cases import A, random_examples
 from tests.lib.refusals import refused
 from tests.solvers.cases import SOFT, case_for, enumerated_problem, flat, random_case
 from tests.solvers.test_bounds import K, N, bounded_case, guaranteed, losses, required

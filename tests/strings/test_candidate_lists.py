@@ -1,4 +1,4 @@
-"""Gen(x): observed outputs, a user's generator, numbers and targets."""
+"""Gen(x): numbers and targets."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.strings.candidate_lists import (
-    generated_candidates,
     number_candidates,
-    observed_candidates,
     outputs_of,
 )
 from tests.lib.refusals import refused
@@ -22,22 +20,6 @@ def hamming(a: str, b: str) -> float:
 
 
 LISTS, TRUE = [["ab", "bb"], ["bb", "aa", "bb"], ["ba"]], ["bb", "ab", "ba"]
-
-
-def test_observed_outputs() -> None:
-    assert observed_candidates(["b", "a", "b"]) == [["b", "a"]] * 3
-    assert observed_candidates("aab", n=2) == [["a", "b"]] * 2
-
-
-def test_a_generator_is_called_once_an_input() -> None:
-    calls = []
-
-    def prefixes(x: str) -> list[str]:
-        calls.append(x)
-        return [x[:k] for k in (2, 1, 2)]
-
-    assert generated_candidates(prefixes, ["abc", "xy"]) == [["ab", "a"], ["xy", "x"]]
-    assert calls == ["abc", "xy"]
 
 
 def test_shared_numbers_name_outputs() -> None:
@@ -65,14 +47,11 @@ BAD: dict[str, tuple[Callable, str]] = {
         "true_outputs[1] is 'ab', which lists[1] lacks (1 such)",
     ),
     "empty": (lambda: number_candidates([["a"], []]), "lists[1] has no candidate"),
-    "empty gen": (lambda: generated_candidates(lambda x: [], [1]), "generate(inputs[0]) has no"),
-    "no outputs": (lambda: observed_candidates([]), "outputs has no candidate"),
     "lists of lists": (lambda: number_candidates([[[1]]]), "lists[0] must hold hashable outputs"),
     "no loss": (lambda: number_candidates(LISTS, TRUE, missing="best"), "needs loss, a function"),
     "choice": (lambda: number_candidates(LISTS, TRUE, missing="drop"), "missing is 'drop'"),
     "count": (lambda: number_candidates(LISTS, TRUE[:2]), "true_outputs are 2, lists 3"),
     "table": (lambda: number_candidates(LISTS, table=["a"], shared=False), "shared numbers"),
-    "no function": (lambda: generated_candidates("x", [1]), "generate must be a function"),
     "range": (
         lambda: outputs_of(number_candidates(LISTS), np.array([9])),
         "predicted must be [n] rows 0..3",

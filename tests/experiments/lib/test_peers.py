@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse
 
 from experiments.lib.peers import crf_trainer, linear_svc, sparse_matrix
+from experiments.tasks.token_features import FeatureOptions, token_features
 from jaxstruct import Ragged, SparseFeatures, fit, from_scipy
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.token_features import FeatureOptions, token_features
 from jaxstruct.multiclass.structure import multiclass
 
 SENTENCES = (

@@ -8,8 +8,8 @@ import numpy as np
 from experiments.named_entities.command import Options
 from experiments.tasks import token_model as models
 from experiments.tasks.news import kernel_corpus, label_names, sparse_corpus
+from experiments.tasks.token_features import FeatureOptions, fit_token_index
 from jaxstruct.data.conll import Sentence, write_conll
-from jaxstruct.data.token_features import FeatureOptions, fit_token_index
 
 NAMES = (("Ana", "B-PER"), ("Luis", "B-PER"), ("Roma", "B-LOC"), ("Lima", "B-LOC"))
 PLAIN = ("va", "y", "ve", "oye", "come", "hoy", ".", "12")

@@ -16,11 +16,11 @@ from experiments.tasks.news import (
     token_kernel,
     true_labels,
 )
+from experiments.tasks.token_features import fit_token_index, token_features, token_rows
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.padding import bucketed
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.token_features import fit_token_index, token_features, token_rows
 from tests.experiments.named_entities.cases import FEATURES, corpora
 
 

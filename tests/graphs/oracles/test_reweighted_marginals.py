@@ -8,10 +8,16 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.edge_lists import tree_edges
 from jaxstruct.graphs.factors import graph_potentials, padded
 from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
-from tests.graphs.random_graphs import Case, cases, every_labelling, quick_jit, scores_of
+from tests.graphs.random_graphs import (
+    Case,
+    cases,
+    every_labelling,
+    quick_jit,
+    scores_of,
+    tree_edges,
+)
 from tests.lib.refusals import refused
 
 together = quick_jit(jax.vmap(reweighted_marginals, (0, None, None)))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jaxstruct.data import locate
-from jaxstruct.data.treebanks import TreebankFile, load_gum, load_treebank_sample
+from experiments.corpora import locate
+from experiments.corpora.treebanks import TreebankFile, load_gum, load_treebank_sample
 from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented
 from jaxstruct.trees.phrases.cleaning import TRACE, clean, without_traces

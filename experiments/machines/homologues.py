@@ -1,0 +1,303 @@
+"""The homologue of a native sequence among decoys, by local alignment (JMLR 4.4, equation 15).
+
+    f(x) = argmax over candidates y of max over alignments a of F(x, y, a; w)
+
+In training the homologue counts with the alignment that is given and every decoy with all of its
+alignments: "the alignment scores for the decoy sequences are lower". An output is a candidate with
+an alignment, so that a cutting plane is one decoy aligned in one way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.alignments import example_checks as alignment_checks
+from jaxstruct.alignments.costs import (
+    AlignmentCosts,
+    OperationCounts,
+    alignment_costs,
+    alignment_potentials,
+    combined_counts,
+    costs_gram_action,
+    initial_weights,
+    operation_counts,
+    score_counts,
+)
+from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
+from jaxstruct.core.checks import (
+    as_list,
+    check_record,
+    checked_dtype,
+    checked_int32,
+    checked_size,
+)
+from jaxstruct.core.contract import (
+    Contenders,
+    Inference,
+    InferenceFacts,
+    Model,
+    Oracles,
+    Problem,
+    Space,
+)
+from jaxstruct.core.derived_inference import or_padding
+from jaxstruct.core.largest import largest
+from jaxstruct.core.problem import make_problem
+from jaxstruct.core.static import Static
+from jaxstruct.core.transposition import sum_of_squares
+from jaxstruct.core.types import AnyArray, Array, PyTree
+
+_NO_SUMS = (
+    "a search of homologues takes the best alignment of each candidate, it sums none: compare "
+    "the margins of confidence.k_best, or train pairwise_alignment"
+)
+
+
+class HomologueInput(NamedTuple):
+    """One native sequence and its candidates, padded; `homologue_inputs` builds a batch.
+
+    Fields:
+      native: [M] int32 letters 0..A-1; -1 on padding.
+      candidates: [Q, N] int32 letters; -1 on padding.
+      native_length: int32 scalar.
+      candidate_lengths: [Q] int32; 0 where there is no candidate.
+    """
+
+    native: AnyArray
+    candidates: AnyArray
+    native_length: AnyArray
+    candidate_lengths: AnyArray
+
+
+class HomologueOutput(NamedTuple):
+    """A candidate and an alignment of the native sequence (first) with it (second).
+
+    Fields:
+      candidate: int32 scalar.
+      operations: [M + N] int32 of PAIR, DELETE, INSERT, then PADDING (-1).
+      begin: [2] int32, letters of both sequences left out before the alignment.
+    """
+
+    candidate: AnyArray
+    operations: AnyArray
+    begin: AnyArray
+
+
+class HomologueTheta(NamedTuple):
+    """Potentials of one input: the costs, and the letters that they are looked up with."""
+
+    costs: AlignmentCosts
+    x: HomologueInput
+
+
+class _Tables(NamedTuple):
+    """symmetric: 1 or 0. linear: whether a gap has one cost a letter, not two (affine)."""
+
+    symmetric: Array
+    linear: Static[bool]
+
+
+def _potentials(tables: _Tables, w: PyTree, x: HomologueInput) -> HomologueTheta:
+    return HomologueTheta(alignment_costs(tables.symmetric, w), jax.tree.map(jnp.asarray, x))
+
+
+def _gram_action(tables: _Tables, x: HomologueInput, u: HomologueTheta) -> HomologueTheta:
+    del x  # all inputs see the same costs
+    costs = costs_gram_action(tables.symmetric, tables.linear.value, u.costs)
+    return u._replace(costs=costs)
+
+
+def _counts(theta: HomologueTheta, y: HomologueOutput) -> OperationCounts:
+    A = theta.costs.substitution.shape[0]
+    candidate = theta.x.candidates[y.candidate]
+    return operation_counts(A, theta.x.native, candidate, y.operations, y.begin)
+
+
+def _score(theta: HomologueTheta, y: HomologueOutput) -> Array:
+    return score_counts(theta.costs, _counts(theta, y))
+
+
+def _combine(theta: HomologueTheta, y: HomologueOutput, c: Array) -> HomologueTheta:
+    counts = jax.vmap(_counts, (None, 0))(theta, y)
+    return HomologueTheta(combined_counts(theta.costs, counts, c), theta.x)
+
+
+def _pair_lengths(x: HomologueInput, candidate: Array) -> Array:
+    return jnp.stack([x.native_length, x.candidate_lengths[candidate]])
+
+
+def candidate_scores(theta: HomologueTheta) -> Array:
+    """[Q] max over alignments of F for every candidate (JMLR eq. 16); -inf where there is none."""
+    x = theta.x
+
+    def of_one(candidate: Array, length: Array) -> Array:
+        potentials = alignment_potentials(theta.costs, x.native, candidate)
+        return local_score(potentials, jnp.stack([x.native_length, length]))
+
+    scores = jax.vmap(of_one)(x.candidates, x.candidate_lengths)
+    return jnp.where(x.candidate_lengths > 0, scores, -jnp.inf)
+
+
+def aligned_candidate(theta: HomologueTheta, candidate: Array) -> HomologueOutput:
+    """A candidate with its best alignment."""
+    x, candidate = theta.x, candidate.astype(jnp.int32)
+    potentials = alignment_potentials(theta.costs, x.native, x.candidates[candidate])
+    found = local_alignment(potentials, _pair_lengths(x, candidate))
+    return HomologueOutput(candidate, found.operations, found.begin)
+
+
+def _decode(theta: HomologueTheta) -> HomologueOutput:
+    return aligned_candidate(theta, jnp.argmax(candidate_scores(theta)))
+
+
+def _decoy_scores(theta: HomologueTheta, y_true: HomologueOutput) -> Array:
+    scores = candidate_scores(theta)
+    return jnp.where(jnp.arange(scores.shape[0]) == y_true.candidate, -jnp.inf, scores)
+
+
+def _best_wrong(theta: HomologueTheta, y_true: HomologueOutput) -> HomologueOutput:
+    return aligned_candidate(theta, jnp.argmax(_decoy_scores(theta, y_true)))
+
+
+def _loss(dtype: Static[str], y_true: HomologueOutput, y: HomologueOutput) -> Array:
+    return (y.candidate != y_true.candidate).astype(dtype.value)
+
+
+def _contenders(theta: HomologueTheta, y_true: HomologueOutput) -> Contenders:
+    scores = _decoy_scores(theta, y_true)
+    best = jnp.argmax(scores)
+    return Contenders(jnp.ones(1, scores.dtype), scores[best][None], (theta, best))
+
+
+def _output(trace: tuple[HomologueTheta, Array], level: Array) -> HomologueOutput:
+    del level  # there is one
+    return aligned_candidate(*trace)
+
+
+def _k_best(theta: HomologueTheta, k: int) -> tuple[PyTree, Array]:
+    """The k best candidates, each with its best alignment."""
+    scores, candidates = largest(candidate_scores(theta), k)
+    most = theta.x.candidates.shape[0] - 1
+    found = jax.vmap(aligned_candidate, (None, 0))(theta, jnp.minimum(candidates, most))
+    return or_padding(found, scores), scores
+
+
+def homologue_inputs(
+    natives: list[np.ndarray], candidates: list[list[np.ndarray]]
+) -> HomologueInput:
+    """A padded batch of inputs.
+
+    Args:
+      natives: n sequences of letters 0..A-1.
+      candidates: for each of them the candidates, the homologue at any place among the decoys.
+
+    Raises:
+      ValueError: the two lists differ in length, or a sequence is empty or holds something else
+        than integers.
+    """
+    natives = alignment_checks.sequences_of("natives", natives)
+    rows = as_list("candidates", candidates, "a list of lists of sequences")
+    if len(natives) != len(rows):
+        raise ValueError(
+            f"natives and candidates must be lists of one length, got {len(natives)} and "
+            f"{len(rows)}"
+        )
+    rows = [alignment_checks.sequences_of(f"candidates[{i}]", each) for i, each in enumerate(rows)]
+    M, N = max(map(len, natives)), max(len(sequence) for each in rows for sequence in each)
+    letters = np.full((len(rows), max(map(len, rows)), N), -1, np.int32)
+    lengths = np.zeros(letters.shape[:2], np.int32)
+    for i, each in enumerate(rows):
+        letters[i, : len(each)] = alignment_checks.padded(each, N)
+        lengths[i, : len(each)] = [len(sequence) for sequence in each]
+    native = alignment_checks.padded(natives, M)
+    return HomologueInput(native, letters, np.array([len(x) for x in natives], np.int32), lengths)
+
+
+def homologue_outputs(
+    candidate: np.ndarray, operations: np.ndarray, begin: np.ndarray, width: int
+) -> HomologueOutput:
+    """A batch of outputs.
+
+    Args:
+      candidate: [n] integers. operations: [n, L] integers, padded here with -1 to `width`.
+      begin: [n, 2] integers. width: M + N >= L.
+
+    Raises:
+      ValueError: something is no integer, has another shape, or has more columns than width.
+    """
+    width, operations = (
+        checked_size("width", width),
+        checked_int32("operations", operations, (None,) * 2),
+    )
+    n, missing = len(operations), width - operations.shape[1]
+    if missing < 0:
+        raise ValueError(f"operations have {operations.shape[1]} columns, more than M + N {width}")
+    operations = np.pad(operations, ((0, 0), (0, missing)), constant_values=-1)
+    candidate, begin = (
+        checked_int32("candidate", candidate, (n,)),
+        checked_int32("begin", begin, (n, 2)),
+    )
+    return HomologueOutput(candidate, operations, begin)
+
+
+def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput | None = None) -> None:
+    """All checks of values. Each relies on those before it; outputs are given for training only."""
+    check_record("inputs", inputs, HomologueInput, "homologue_inputs")
+    native, candidates, native_length, lengths = map(np.asarray, inputs)
+    n, M, Q, N = alignment_checks.check_candidates(native, candidates)
+    alignment_checks.check_letters("inputs.native", native, native_length, A)
+    if lengths.shape != (n, Q):
+        raise ValueError(
+            f"inputs.candidate_lengths must be [n, Q] = [{n}, {Q}], got shape {lengths.shape}"
+        )
+    flat, count = candidates.reshape(n * Q, N), lengths.reshape(-1)
+    alignment_checks.check_letters("inputs.candidates", flat, count, A, may_be_empty=True)
+    if outputs is None:
+        return
+    alignment_checks.check_decoys(Q)
+    check_record("outputs", outputs, HomologueOutput, "homologue_outputs")
+    candidate, operations, begin = map(np.asarray, outputs)
+    alignment_checks.check_homologues(candidate, lengths)
+    second = lengths[np.arange(n), candidate]
+    both = np.stack([native_length, second], axis=1)
+    alignment_checks.check_operations(operations, begin, both, M + N)
+
+
+def homologue_search(
+    alphabet_size: int, *, gaps: str = "linear", symmetric: bool = False, dtype: str = "float32"
+) -> Problem:
+    """The homologue among decoys, with local alignments (JMLR 4.4); see the module for f.
+
+    Args:
+      alphabet_size: A; letters are 0..A-1.
+      gaps: "linear" (one cost a letter, the paper's model) or "affine" (open and extend).
+      symmetric: whether W counts as (W + W') / 2, for sequences of which neither is the native one.
+      dtype: "float32" or "float64".
+
+    Returns:
+      A Problem on `HomologueInput`s, whose outputs are `HomologueOutput`s, with the zero-one loss
+      on the candidate. Weights are those of `alignment_costs`. Equal scores go to the first
+      candidate, and within it as `local_alignment`.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    alignment_checks.check_options(alphabet_size, gaps, symmetric)
+    dtype = checked_dtype(dtype)
+    tables = _Tables(jnp.asarray(float(symmetric), dtype), Static(gaps == "linear"))
+    return make_problem(
+        initial_weights(alphabet_size, gaps, dtype),
+        Model(Partial(_potentials, tables), _score, _decode, Partial(_loss, Static(dtype))),
+        Oracles(contenders=_contenders, output=_output, best_wrong=_best_wrong),
+        Space(
+            gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
+        ),
+        Partial(_check, alphabet_size),
+        inference=Inference(k_best=Partial(_k_best), facts=InferenceFacts(advice=_NO_SUMS)),
+        tested=True,
+    )

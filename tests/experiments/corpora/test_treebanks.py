@@ -1,0 +1,149 @@
+"""Treebanks by hand-made archives and folders, faults in them, and the real corpora."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from experiments.corpora.errors import CorpusMissing, MissingMember
+from experiments.corpora.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
+from jaxstruct.data.errors import MalformedFile, UnsafeArchive
+from tests.lib.refusals import refused
+
+SPLITS = """# Splits
+
+## train
+
+  * GUM_b
+  * GUM_reddit_x
+
+## test
+
+  * GUM_a
+"""
+GUM = {
+    "splits.md": SPLITS.encode(),
+    "LICENSE.txt": b"CC BY",
+    "const/GUM_b.ptb": b"\xef\xbb\xbf(ROOT (NN b))",
+    "const/GUM_a.ptb": "(ROOT (NN é))\n\n(ROOT (NN c))".encode(),
+}
+
+
+def _tar(path: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:xz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def _zip(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_gum_by_hand(tmp_path: Path) -> None:
+    """By name, with the part of splits.md; documents without file are left out."""
+    assert load_gum(_tar(tmp_path / "g.tar.xz", GUM)) == (
+        TreebankFile("GUM_a", "test", "(ROOT (NN é))\n\n(ROOT (NN c))"),
+        TreebankFile("GUM_b", "train", "(ROOT (NN b))"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"const/GUM_c.ptb": b"(A a)"}, MalformedFile, "GUM_c.ptb: splits.md does not say"),
+        ({"const/GUM_a.ptb": b"(A a)\n\xff"}, MalformedFile, "GUM_a.ptb:2: byte 0xff is not UTF-8"),
+        ({"splits.md": b"  * GUM_a\n"}, MalformedFile, "splits.md:1: 'GUM_a' is under no heading"),
+        (
+            {"splits.md": SPLITS.encode() + b"  * GUM_b\n"},
+            MalformedFile,
+            "splits.md:11: 'GUM_b' comes twice",
+        ),
+        ({"../evil.ptb": b"(A a)"}, UnsafeArchive, "leads out of the archive"),
+    ],
+)
+def test_faults_of_gum(tmp_path: Path, changes, error, message: str) -> None:
+    refused(message, lambda: load_gum(_tar(tmp_path / "g.tar.xz", GUM | changes)), error=error)
+
+
+def test_gum_without_documents_or_splits(tmp_path: Path) -> None:
+    with refused("holds no const/\\*.ptb", error=MalformedFile):
+        load_gum(_tar(tmp_path / "g.tar.xz", {"splits.md": SPLITS.encode()}))
+    with refused("splits.md", error=MissingMember):
+        load_gum(_tar(tmp_path / "h.tar.xz", {"const/GUM_a.ptb": b"(A a)"}))
+
+
+def test_sample_by_hand(tmp_path: Path) -> None:
+    members = {
+        "treebank/README": b"",
+        "treebank/combined/wsj_0101.mrg": b"( (S (NN b)) )",
+        "treebank/combined/wsj_0001.mrg": b"( (S (NN a)) )",
+        "treebank/tagged/wsj_0001.pos": b"a/NN",
+    }
+    assert load_treebank_sample(_zip(tmp_path / "t.zip", members)) == (
+        TreebankFile("wsj_0001", "00", "( (S (NN a)) )"),
+        TreebankFile("wsj_0101", "01", "( (S (NN b)) )"),
+    )
+    with refused("holds no wsj_NNNN.mrg", error=MalformedFile):
+        load_treebank_sample(_zip(tmp_path / "u.zip", {"README": b""}))
+
+
+@pytest.mark.parametrize("load", [load_gum, load_treebank_sample])
+def test_a_corpus_that_is_not_here(folders, load) -> None:
+    refused("third_party_data/fetch.py", load, error=CorpusMissing)
+
+
+def _ldc(folder: Path) -> Path:
+    for section, number in (("02", "00"), ("02", "01"), ("22", "00")):
+        path = folder / "mrg" / "wsj" / section / f"wsj_{section}{number}.mrg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"( (NN w{section}{number}) )")
+    (folder / "mrg" / "wsj" / "02" / "readme.txt").write_text("no tree")
+    return folder
+
+
+def test_ldc_by_hand(tmp_path: Path) -> None:
+    files = load_ldc(_ldc(tmp_path))
+    assert [(file.name, file.part) for file in files] == [
+        ("wsj_0200", "02"), ("wsj_0201", "02"), ("wsj_2200", "22"),
+    ]  # fmt: skip
+    assert files[0].text == "( (NN w0200) )"
+    assert [file.name for file in load_ldc(tmp_path / "mrg", ["22"])] == ["wsj_2200"]
+
+
+def test_faults_of_ldc(tmp_path: Path) -> None:
+    refused("is no folder; name the one", load_ldc, tmp_path / "none", error=FileNotFoundError)
+    refused("holds no wsj_NNNN.mrg at any depth", load_ldc, tmp_path, error=MalformedFile)
+    _ldc(tmp_path)
+    refused("sections: .* lacks 03, 04", load_ldc, tmp_path, ["02", "04", "03"])
+    refused("sections: got 2, expected two digits", load_ldc, tmp_path, [2])
+    refused("got the string '02', expected several", load_ldc, tmp_path, "02")
+    (tmp_path / "wsj_0200.MRG").write_text("( (NN again) )")
+    refused("holds wsj_0200.mrg twice", load_ldc, tmp_path, error=MalformedFile)
+
+
+def test_the_real_gum(require_corpus) -> None:
+    require_corpus("gum", "gum-const.tar.xz")
+    files = load_gum()
+    assert Counter(file.part for file in files) == {
+        "train": 177, "dev": 30, "test": 30, "test2": 26,
+    }  # fmt: skip
+    assert not any("reddit" in file.name for file in files)
+    assert all(file.text.startswith("(ROOT") for file in files)
+
+
+def test_the_real_sample(require_corpus) -> None:
+    require_corpus("treebank", "treebank.zip")
+    files = load_treebank_sample()
+    assert len(files) == 199
+    assert Counter(file.part for file in files) == {"00": 99, "01": 100}
