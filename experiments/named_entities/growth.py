@@ -1,7 +1,7 @@
 """Table 3's constraints by the printed algorithm: as sentences are added, and what changes them.
 
 Algorithm 3 one sentence at a time, the QP solved over all of S after every constraint (step 10a,
-`solvers.reference.reference_algorithm`), on the first sentences of a training part
+`experiments.machines.reference.reference_algorithm`), on the first sentences of a training part
 of a split by lengths of its own, not of a fold of table 2.
 """
 
@@ -19,6 +19,7 @@ from experiments.lib.plots import curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table, rows_table
+from experiments.machines.reference.reference_algorithm import fit_reference
 from experiments.named_entities.options import Options
 from experiments.named_entities.report import PAPER_SVM, TITLES
 from experiments.tasks.news import Corpus, kernel_corpus, label_names
@@ -27,7 +28,6 @@ from jaxstruct.chains.structure import chain
 from jaxstruct.data.conll import Sentence, load_conll2002
 from jaxstruct.data.splits import stratified_folds
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
-from jaxstruct.solvers.reference.reference_algorithm import fit_reference
 
 NAME = "named_entities_growth"
 PAPER_SIZE = 240

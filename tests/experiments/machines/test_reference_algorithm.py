@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
+from experiments.machines.reference.reference_algorithm import fit_reference, most_constraints
 from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 from tests.alignments.homologue_cases import A, random_examples
 from tests.lib.refusals import refused
 from tests.solvers.cases import SOFT, case_for, enumerated_problem, flat, random_case

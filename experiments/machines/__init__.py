@@ -1,0 +1,1 @@
+"""Machines that tables of the papers need, and users do not."""
