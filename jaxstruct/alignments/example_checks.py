@@ -15,10 +15,9 @@ from jaxstruct.core.checks import (
     check_choice,
     check_flag,
     check_integers,
-    checked_int32,
-    checked_lengths,
     checked_size,
 )
+from jaxstruct.core.spec import checked_int32, checked_lengths
 
 
 def check_options(alphabet_size: int, gaps: str, symmetric: bool) -> None:
@@ -47,7 +46,7 @@ def sequences_of(name: str, sequences: Sequence[Any]) -> list[np.ndarray]:
             f"{name}[{text[0]}] is text, expected integer letters: jaxstruct.alignments.encode "
             "makes them"
         )
-    return [checked_int32(f"{name}[{i}]", row, (None,)) for i, row in enumerate(rows)]
+    return [checked_int32(f"{name}[{i}]", row, "m") for i, row in enumerate(rows)]
 
 
 def padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:

@@ -30,15 +30,10 @@ from jaxstruct.alignments.costs import (
 )
 from jaxstruct.alignments.inference import homologue_inference
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
-from jaxstruct.core.checks import (
-    as_list,
-    check_record,
-    checked_dtype,
-    checked_int32,
-    checked_size,
-)
+from jaxstruct.core.checks import as_list, check_record, checked_dtype, checked_size
 from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.spec import checked_int32
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -210,15 +205,15 @@ def homologue_outputs(
     """
     width, operations = (
         checked_size("width", width),
-        checked_int32("operations", operations, (None,) * 2),
+        checked_int32("operations", operations, "n width"),
     )
     n, missing = len(operations), width - operations.shape[1]
     if missing < 0:
         raise ValueError(f"operations have {operations.shape[1]} columns, more than M + N {width}")
     operations = np.pad(operations, ((0, 0), (0, missing)), constant_values=-1)
     candidate, begin = (
-        checked_int32("candidate", candidate, (n,)),
-        checked_int32("begin", begin, (n, 2)),
+        checked_int32("candidate", candidate, "n", sizes={"n": n}),
+        checked_int32("begin", begin, "n 2", sizes={"n": n}),
     )
     return HomologueOutput(candidate, operations, begin)
 

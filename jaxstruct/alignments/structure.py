@@ -51,13 +51,13 @@ from jaxstruct.core.checks import (
     check_choice,
     check_record,
     checked_dtype,
-    checked_int32,
     checked_size,
     text_of,
 )
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
+from jaxstruct.core.spec import checked_int32
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -208,13 +208,13 @@ def alignment_outputs(
     """
     rows = as_list("operations", operations, "a list of strings of PAIR, DELETE, INSERT")
     rows = [
-        checked_int32(f"operations[{i}]", row, (None,))
+        checked_int32(f"operations[{i}]", row, "m")
         if len(np.shape(row)) != 1 or len(row)
         else np.zeros(0, np.int32)
         for i, row in enumerate(rows)
     ]
     begin = np.zeros((len(rows), 2), np.int32) if begin is None else begin
-    begin = checked_int32("begin", begin, (len(rows), 2))
+    begin = checked_int32("begin", begin, "n 2", sizes={"n": len(rows)})
     if width is None:
         return AlignmentOutput(ragged([_unpadded(row) for row in rows], PADDING), begin)
     width, longest = checked_size("width", width), max(map(len, rows), default=0)

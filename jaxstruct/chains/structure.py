@@ -50,17 +50,11 @@ from jaxstruct.chains.token_features import (
     windowed,
     windowed_gram,
 )
-from jaxstruct.core.checks import (
-    as_array,
-    check_flag,
-    check_record,
-    checked_dtype,
-    checked_lengths,
-    checked_size,
-)
+from jaxstruct.core.checks import as_array, check_flag, check_record, checked_dtype, checked_size
 from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.spec import checked_lengths
 from jaxstruct.core.transposition import gram_action, sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxstruct.core.checks import as_array, check_record, checked_lengths, checked_size
+from jaxstruct.core.checks import as_array, check_record, checked_size
+from jaxstruct.core.spec import checked_lengths
 from jaxstruct.dependencies.features import ArcFeatures
 from jaxstruct.dependencies.heads import crossing_arcs, fault_of
 from jaxstruct.dependencies.potentials import Parse

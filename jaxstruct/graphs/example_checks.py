@@ -6,13 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxstruct.core.checks import (
-    as_array,
-    check_integers,
-    check_record,
-    check_sparse,
-    checked_lengths,
-)
+from jaxstruct.core.checks import as_array, check_integers, check_record, check_sparse
+from jaxstruct.core.spec import checked_lengths
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.graphs.elimination import MOST_ENTRIES, Elimination
 from jaxstruct.graphs.inputs import GraphInput

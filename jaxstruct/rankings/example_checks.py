@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxstruct.core.checks import as_array, check_record, check_sparse, checked_lengths
+from jaxstruct.core.checks import as_array, check_record, check_sparse
+from jaxstruct.core.spec import checked_lengths
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.rankings.inputs import SampleInput
 from jaxstruct.rankings.losses import Measure, table_loss

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.chains import example_checks as chain_checks
-from jaxstruct.core.checks import as_array, checked_lengths
+from jaxstruct.core.checks import as_array
+from jaxstruct.core.spec import checked_lengths
 from jaxstruct.segments.losses import SegmentLoss
 
 

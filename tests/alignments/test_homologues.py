@@ -294,7 +294,10 @@ ONE = np.array([0, 1])
         (lambda: homologue_inputs([ONE / 2], [[ONE]]), r"natives\[0\] must be .* got float64"),
         (lambda: homologue_inputs([ONE + 2**40], [[ONE]]), r"natives\[0\]\[0\] is 1099511627776"),
         (lambda: homologue_outputs([0.5], [[0]], [[0, 0]], 4), "candidate must be .* got float64"),
-        (lambda: homologue_outputs([0], [0], [[0, 0]], 4), r"operations must be \[n, m\] integers"),
+        (
+            lambda: homologue_outputs([0], [0], [[0, 0]], 4),
+            "operations must be .n, width. int",
+        ),
         (lambda: homologue_outputs([0], [[0]], [[0.5, 0]], 4), "begin must be .* got float64"),
         (lambda: homologue_outputs([0], [[0]], [[0, 0]], 4.0), "width must be .* got 4.0"),
     ],

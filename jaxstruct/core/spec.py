@@ -1,0 +1,162 @@
+"""What an array must be, in one line: its name, its axes, the kind of its numbers, their range.
+
+    sizes = {"columns": 2}
+    tokens = array("inputs.tokens", x.tokens, "n T columns", "integers", sizes)
+    array("inputs.length", x.length, "n", "integers", sizes, range(1, sizes["T"] + 1))
+    array("outputs", y, "n T", "integers", sizes, range(labels), length=x.length)
+
+A letter stands for one size wherever it appears: the first array that has it binds it in `sizes`.
+Everything runs on the host, in NumPy, before anything compiles; of a traced array shape and dtype
+are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jax.core import Tracer
+
+from jaxstruct.core.checks import check_sparse, text_of
+from jaxstruct.core.types import PyTree, SparseFeatures
+
+KINDS = {"integers": "iu", "floats": "f", "bools": "b", "numbers": "biuf"}
+"""Names of kinds of numbers, and what NumPy calls them."""
+INT32 = range(-(2**31), 2**31)
+
+
+def array(
+    name: str,
+    value: Any,
+    axes: str,
+    kind: str | None = "integers",
+    sizes: dict[str, int] | None = None,
+    within: range | None = None,
+    *,
+    length: Any = None,
+    words: str = "",
+    advice: str = "",
+) -> Any:
+    """The array, if it is what is declared: in NumPy, a traced one and one of any kind as it came.
+
+    Args:
+      name: of the argument.
+      axes: a letter (or word) an axis, "n T d"; a number stands for itself, "T-1" for one less,
+        and at least 0; "S S | T-1 S S" for either.
+      kind: of `KINDS`, None for any, where the shape alone is looked at.
+      sizes: by letter; those that it lacks are put in.
+      within: where entries must lie.
+      length: [n], so that entries of axis 1 from there on must be -1, padding, and those before it
+        `within`.
+      words: what a range means, "the padded length". advice: what to do, put behind messages.
+
+    Raises:
+      ValueError: the array has another shape or kind, or an entry that does not fit.
+    """
+    sizes = {} if sizes is None else sizes
+    choices = [choice.split() for choice in axes.split("|")]
+    wanted = " or ".join(f"[{', '.join(_said(a, sizes) for a in one)}]" for one in choices)
+    wanted = f"{wanted} {kind or words or 'numbers'}"
+    found: Any = value
+    if not isinstance(value, Tracer) and (kind is not None or not hasattr(value, "shape")):
+        try:
+            found = np.asarray(value)
+        except ValueError:  # rows that differ in length
+            found = np.empty(0, object)
+    kinds = KINDS.get(kind or "", found.dtype.kind)
+    bound = [b for one in choices if (b := _bound(found.shape, one, sizes)) is not None]
+    if not bound or found.dtype.kind not in kinds or found.dtype == object:
+        came = f"{found.dtype} of shape {found.shape}"
+        came = text_of(value) if found.dtype == object else came
+        raise ValueError(f"{name} must be {wanted}, got {came}{advice}")
+    sizes.update(bound[0])
+    if within is None or isinstance(found, Tracer):
+        return found
+    real = np.ones((), bool)
+    if length is not None:
+        real = np.arange(found.shape[1]) < np.asarray(length)[:, None]
+        real = real.reshape(real.shape + (1,) * (found.ndim - 2))
+        refuse(name, found, ~real & (found != -1), "-1 (padding) beyond the length")
+    expected = f"{within[0]}..{within[-1]}" if within else "none"
+    expected += f", {words}" if words else ""
+    outside = (found < within.start) | (found >= within.stop)
+    refuse(name, found, real & outside, expected + advice)
+    return found
+
+
+def _size(letter: str, sizes: dict[str, int]) -> int | None:
+    base, _, less = letter.partition("-")
+    size = int(base) if base.isdigit() else sizes.get(base)
+    return None if size is None else max(size - int(less or 0), 0)
+
+
+def _said(letter: str, sizes: dict[str, int]) -> str:
+    size = _size(letter, sizes)
+    return letter if size is None or letter.isdigit() else f"{letter} = {size}"
+
+
+def _bound(
+    shape: tuple[int, ...], letters: list[str], sizes: dict[str, int]
+) -> dict[str, int] | None:
+    """The sizes with those of a shape; None where it has others."""
+    sizes = dict(sizes)
+    for letter, size in zip(letters, shape, strict=False):
+        if "-" not in letter and not letter.isdigit():
+            sizes.setdefault(letter, size)
+        if _size(letter, sizes) not in (None, size):
+            return None
+    return sizes if len(shape) == len(letters) else None
+
+
+def refuse(
+    name: str, found: np.ndarray, wrong: np.ndarray, expected: str | Callable[..., str]
+) -> None:
+    """Raise ValueError at the first place that is wrong: what is there, and what was expected.
+
+    Args:
+      wrong: bool of the first axes of `found`. expected: the words, or a function of the place.
+    """
+    places = np.argwhere(wrong)
+    if len(places):
+        place = tuple(places[0].tolist())
+        words = expected if isinstance(expected, str) else expected(*place)
+        at = f"{list(place)}" if place else ""
+        entry = text_of(np.asarray(found[place]).tolist())
+        raise ValueError(f"{name}{at} is {entry}: expected {words} ({len(places)} such)")
+
+
+def features(
+    name: str, value: PyTree, axes: str, sizes: dict[str, int], d: str = "number_of_features"
+) -> None:
+    """Raise ValueError unless these are vectors of `sizes[d]` features, dense or sparse.
+
+    Args:
+      axes: those before the features; they are bound in `sizes`.
+    """
+    if not isinstance(value, SparseFeatures):
+        array(name, value, f"{axes} {d}", None, sizes)
+        return
+    indices, values = np.asarray(value.indices), np.asarray(value.values)
+    check_sparse(name, indices, values, sizes[d], f"[{', '.join([*axes.split(), 'm'])}]")
+    array(name, indices[..., 0], axes, None, sizes)
+
+
+def checked_int32(name: str, value: object, axes: str, **options: Any) -> np.ndarray:
+    """Integers that fit into 32 bits, as an int32 array; see `array`."""
+    words = "what 32 bits hold"
+    return array(name, value, axes, within=INT32, words=words, **options).astype(np.int32)
+
+
+def checked_lengths(
+    name: str, value: object, n: int | None, low: int, high: int, advice: str = ""
+) -> np.ndarray:
+    """[n] lengths low..high as int32; n None for any number, advice as in `array`.
+
+    Raises:
+      ValueError: another shape, no integers (floats are none), or one that does not fit.
+    """
+    sizes, within = {} if n is None else {"n": n}, range(low, high + 1)
+    return array(
+        name, value, "n", "integers", sizes, within, words="the padded length", advice=advice
+    ).astype(np.int32)
