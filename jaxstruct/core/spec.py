@@ -127,15 +127,20 @@ def refuse(
 
 
 def features(
-    name: str, value: PyTree, axes: str, sizes: dict[str, int], d: str = "number_of_features"
+    name: str,
+    value: PyTree,
+    axes: str,
+    sizes: dict[str, int],
+    d: str = "number_of_features",
+    kind: str | None = None,
 ) -> None:
     """Raise ValueError unless these are vectors of `sizes[d]` features, dense or sparse.
 
     Args:
-      axes: those before the features; they are bound in `sizes`.
+      axes: those before the features; they are bound in `sizes`. kind: of dense ones.
     """
     if not isinstance(value, SparseFeatures):
-        array(name, value, f"{axes} {d}", None, sizes)
+        array(name, value, f"{axes} {d}", kind, sizes)
         return
     indices, values = np.asarray(value.indices), np.asarray(value.values)
     check_sparse(name, indices, values, sizes[d], f"[{', '.join([*axes.split(), 'm'])}]")
