@@ -315,12 +315,12 @@ def test_refusals_of_the_structure(options: dict, message: str) -> None:
         (X._replace(edge_features=None), Y, {}, "edge_features = 2, the inputs have none"),
         (X._replace(kinds=None), Y, {}, "inputs.kinds is None, but the problem has edge_kinds = 2"),
         (X.nodes, Y, {}, "inputs must be a GraphInput"),
-        (X, js.ragged([y + 5 for y in GIVEN.y]), {}, r"is \d: expected labels 0..1 for the"),
-        (X, js.ragged([y[:-1] for y in GIVEN.y]), {}, "is -1: expected labels 0..1 for the"),
-        (X, js.ragged([y * 1.0 for y in GIVEN.y]), {}, "outputs must be integer labels"),
+        (X, js.ragged([y + 5 for y in GIVEN.y]), {}, "is .: expected 0..1, labels: see core"),
+        (X, js.ragged([y[:-1] for y in GIVEN.y]), {}, "is -1: expected 0..1, labels"),
+        (X, js.ragged([y * 1.0 for y in GIVEN.y]), {}, "outputs must be .* integers, got f"),
         (
             X, js.ragged([y + 6 for y in GIVEN.y]), {"node_weights": (0.0, 2.0)},
-            r"expected labels 0..1, plus 2 times a class of node 0..2 \(see weighted_labels\)",
+            r"expected 0..5, labels 0..1 plus 2 times a class of node \(see weighted_labels\)",
         ),
     ],
 )  # fmt: skip
