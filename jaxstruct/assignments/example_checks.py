@@ -29,7 +29,7 @@ def check_inputs(inputs: Any, widths: tuple[int, int, int], complete: bool) -> N
     """Raise ValueError unless inputs are padded sets with features of these widths."""
     check_record("inputs", inputs, MatchingInput, "matching_inputs")
     options = "number_of_features", "row_features", "column_features"
-    axes = dict(zip(options, widths, strict=True))
+    axes: dict[str, int] = dict(zip(options, widths, strict=True))
     for field, letter, option in zip(("features", "rows", "columns"), "PRC", options, strict=True):
         features(f"inputs.{field}", getattr(inputs, field), f"n {letter}", axes, option)
     sizes = checked_int32("inputs.sizes", inputs.sizes, "n 2", sizes=axes)
