@@ -57,7 +57,7 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
-from jaxstruct.core.spec import checked_int32
+from jaxstruct.core.spec import array, checked_int32, refuse
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -263,21 +263,18 @@ def _check(
 ) -> None:
     """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, AlignmentInput, "alignment_inputs")
-    first, second, lengths = map(np.asarray, inputs)
-    n = len(first) if first.ndim else 0
-    if first.ndim != 2 or second.ndim != 2 or second.shape[0] != n or lengths.shape != (n, 2):
-        raise ValueError(
-            "inputs.first, inputs.second and inputs.lengths must be [n, M], [n, N] and [n, 2], got "
-            f"shapes {first.shape}, {second.shape} and {lengths.shape}"
-        )
+    sizes: dict[str, int] = {}
+    first = array("inputs.first", inputs.first, "n M", sizes=sizes)
+    second = array("inputs.second", inputs.second, "n N", sizes=sizes)
+    lengths = array("inputs.lengths", inputs.lengths, "n 2", sizes=sizes)
+    most = [sizes["M"], sizes["N"]]
+    words = "1..{} and 1..{} letters; leave empty sequences out".format(*most)
+    refuse("inputs.lengths", lengths, ((lengths < 1) | (lengths > most)).any(axis=1), words)
     alignment_checks.check_letters("inputs.first", first, lengths[:, 0], A)
     alignment_checks.check_letters("inputs.second", second, lengths[:, 1], A)
-    if outputs is None:
-        return
-    check_record("outputs", outputs, AlignmentOutput, "alignment_outputs")
-    operations, begin = map(np.asarray, outputs)
-    width = first.shape[1] + second.shape[1]
-    alignment_checks.check_operations(operations, begin, lengths, width, whole=whole)
+    if outputs is not None:
+        check_record("outputs", outputs, AlignmentOutput, "alignment_outputs")
+        alignment_checks.check_operations(outputs, lengths, sum(most), whole=whole)
 
 
 def pairwise_alignment(
