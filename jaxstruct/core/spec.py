@@ -57,7 +57,7 @@ def array(
     sizes = {} if sizes is None else sizes
     choices = [choice.split() for choice in axes.split("|")]
     wanted = " or ".join(f"[{', '.join(_said(a, sizes) for a in one)}]" for one in choices)
-    wanted = f"{wanted} {kind or words or 'numbers'}"
+    wanted = f"{wanted} {kind or 'numbers'}"
     found: Any = value
     if not isinstance(value, Tracer) and (kind is not None or not hasattr(value, "shape")):
         try:

@@ -28,7 +28,7 @@ TABLE = np.arange(6).reshape(2, 3)
         (TABLE, "n T", {"kind": "floats", "advice": "; do it"}, "floats, got .* 3.; do it"),
         (["a"], "n", {"kind": "numbers"}, "numbers, got <U1"),
         ([[1], [1, 2]], "n T", {}, r"x must be \[n, T\] integers, got \[\[1\], \[1, 2\]\]"),
-        (None, "n", {"kind": None, "words": "names"}, r"x must be \[n\] names, got None"),
+        (None, "n", {"kind": None}, r"x must be \[n\] numbers, got None"),
         (TABLE, "n T", {"within": range(4)}, r"x\[1, 1\] is 4: expected 0..3 \(2 such\)"),
         (TABLE, "n T", {"within": range(1, 9), "words": "ids"}, "is 0: expected 1..8, ids .1 such"),
         (TABLE, "n T", {"within": range(9), "length": [3, 2]}, "is 5: expected -1 .padding."),
