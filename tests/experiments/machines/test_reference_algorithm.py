@@ -320,11 +320,11 @@ def test_how_a_run_ends():
         ({"exactness": 2.0}, "exactness is a part of epsilon, between 0 and 1, got 2.0"),
         ({"exactness": "fine"}, "exactness must be .*'fine'"),
         ({"epsilon": None}, "tolerance and epsilon are both None"),
-        ({"epsilon": -1.0}, "epsilon must be a positive finite number, got -1.0"),
+        ({"epsilon": -1.0}, "epsilon must be finite and > 0, got -1.0"),
         ({"max_epochs": 0}, "max_epochs must be at least 1"),
         ({"look_ahead": 0}, "look_ahead must be at least 1"),
         ({"callback": 3}, "callback must be a function"),
-        ({"C": 0.0}, "C must be a positive finite number"),
+        ({"C": 0.0}, "C must be finite and > 0"),
     ],
 )  # fmt: skip
 def test_refusals(options, message):
