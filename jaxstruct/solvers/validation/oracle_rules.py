@@ -416,32 +416,21 @@ def diverse_rows(outputs: PyTree, count: int) -> np.ndarray:
     return np.sort(np.concatenate([chosen, np.setdiff1d(rest, chosen), rest])[:count])
 
 
-def handful(problem: Problem, inputs: PyTree, outputs: PyTree, count: int) -> Sample:
-    """`count` examples of plain pytrees, with different values in their outputs."""
-    rows = diverse_rows(outputs, count)
-    dtype = dtype_of(problem)
-
-    def some(leaf: np.ndarray) -> np.ndarray:
-        return np.asarray(leaf[rows] if isinstance(leaf, jax.Array) else np.asarray(leaf)[rows])
-
-    def typed(leaf: np.ndarray) -> np.ndarray:
-        leaf = some(leaf)
-        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
-
-    y = jax.tree.map(lambda leaf: some(leaf).astype(np.int32), outputs)
-    return Sample(jax.tree.map(typed, inputs), y)
-
-
 def sample_of(problem: Problem, inputs: Buckets, outputs: Buckets, count: int) -> Sample | None:
-    """`count` examples of the bucket whose examples are the smallest; None where count is 0."""
+    """`count` examples, with different values in their outputs, of the bucket whose examples are
+    the smallest; None where count is 0."""
     if count == 0:
         return None
-    sizes = [
-        sum(np.size(leaf) for leaf in jax.tree.leaves(part)) / rows_of(part)
-        for part in inputs.parts
-    ]
-    smallest = int(np.argmin(sizes))
-    return handful(problem, inputs.parts[smallest], outputs.parts[smallest], count)
+    sizes = [sum(map(np.size, jax.tree.leaves(part))) / rows_of(part) for part in inputs.parts]
+    at, dtype = int(np.argmin(sizes)), dtype_of(problem)
+    rows = diverse_rows(outputs.parts[at], count)
+
+    def some(leaf: np.ndarray) -> np.ndarray:
+        leaf = np.asarray(leaf[rows] if isinstance(leaf, jax.Array) else np.asarray(leaf)[rows])
+        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
+
+    y = jax.tree.map(lambda leaf: some(leaf).astype(np.int32), outputs.parts[at])
+    return Sample(jax.tree.map(some, inputs.parts[at]), y)
 
 
 def oracle_excess(
