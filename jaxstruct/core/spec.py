@@ -12,9 +12,11 @@ are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -24,6 +26,8 @@ from jaxstruct.core.types import PyTree, SparseFeatures
 KINDS = {"integers": "iu", "floats": "f", "bools": "b", "numbers": "biuf"}
 """Names of kinds of numbers, and what NumPy calls them."""
 INT32 = range(-(2**31), 2**31)
+Record = TypeVar("Record", bound=Any)
+_ONE = "; use jax.vmap for a batch"
 
 
 def array(
@@ -56,8 +60,7 @@ def array(
     """
     sizes = {} if sizes is None else sizes
     choices = [choice.split() for choice in axes.split("|")]
-    wanted = " or ".join(f"[{', '.join(_said(a, sizes) for a in one)}]" for one in choices)
-    wanted = f"{wanted} {kind or 'numbers'}"
+    wanted = " or ".join(_said(one, sizes) for one in choices) + (f" {kind}" if kind else "")
     found: Any = value
     if not isinstance(value, Tracer) and (kind is not None or not hasattr(value, "shape")):
         try:
@@ -91,9 +94,10 @@ def _size(letter: str, sizes: dict[str, int]) -> int | None:
     return None if size is None else max(size - int(less or 0), 0)
 
 
-def _said(letter: str, sizes: dict[str, int]) -> str:
-    size = _size(letter, sizes)
-    return letter if size is None or letter.isdigit() else f"{letter} = {size}"
+def _said(letters: list[str], sizes: dict[str, int]) -> str:
+    known = {a: _size(a, sizes) for a in letters if not a.isdigit()}
+    axes = [a if known.get(a) is None else f"{a} = {known[a]}" for a in letters]
+    return f"[{', '.join(axes)}]" if axes else "a scalar"
 
 
 def _bound(
@@ -165,3 +169,37 @@ def checked_lengths(
     return array(
         name, value, "n", "integers", sizes, within, words="the padded length", advice=advice
     ).astype(np.int32)
+
+
+def one_example(
+    name: str, given: Record, sizes: dict[str, int], integers: Sequence[str] = (), **axes: str
+) -> Record:
+    """A record of arrays of ONE example: floats of one dtype, and integers of 32 bits.
+
+    Shapes and dtypes alone are looked at, so it may be traced.
+
+    Args:
+      name: of the argument. sizes: as in `array`. integers: the fields that hold some.
+      axes: of each field, as in `array`, the first one's not 0; a field that is None stays so.
+
+    Raises:
+      ValueError: a shape does not fit, or floats are no floating-point numbers, integers none.
+    """
+    given = jax.tree.map(jnp.asarray, given)
+    leaves = {field: getattr(given, field) for field in axes if getattr(given, field) is not None}
+    for field, leaf in leaves.items():
+        array(f"{name}.{field}", leaf, axes[field], None, sizes, advice=_ONE)
+        if field in integers and not jnp.issubdtype(leaf.dtype, jnp.integer):
+            raise ValueError(f"{name}.{field} must be integers, got {leaf.dtype}")
+    first = next(iter(axes))
+    if 0 in leaves[first].shape:
+        raise ValueError(
+            f"{name}.{first} must be [{', '.join(axes[first].split())}], none of them 0, got shape "
+            f"{leaves[first].shape}"
+        )
+    floats = [leaf for field, leaf in leaves.items() if field not in integers]
+    dtype = jnp.result_type(*floats) if floats else jnp.float32
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise ValueError(f"{name} must be floating-point numbers, got {dtype}")
+    kinds = {field: jnp.int32 if field in integers else dtype for field in leaves}
+    return given._replace(**{field: leaves[field].astype(kinds[field]) for field in leaves})

@@ -72,7 +72,7 @@ def test_options(arguments, options, match):
             (LENGTH, TOKENS),
             r"features must be .* of shape \(4,\): chain_inputs\(feat",
         ),
-        ((TOKENS[0], LENGTH), r"features must be \[n, T, d\] .* of shape \(3, 5\)"),
+        ((TOKENS[0], LENGTH), r"features must be \[n, T, d\], got .* of shape \(3, 5\)"),
         (([[[1.0]], [[1.0], [2.0]]], [1, 2]), "features must be"),
         (("tokens", LENGTH), "features must be"),
         ((TOKENS, LENGTH.astype(float)), r"length must be \[n = 4\] integers, got float64"),
@@ -82,7 +82,7 @@ def test_options(arguments, options, match):
         ((TOKENS, LENGTH[:2]), r"length must be \[n = 4\] integers, got int64 of shape \(2,\)"),
         ((TOKENS, 3), r"length must be \[n = 4\] integers"),
         ((TOKENS, None), "length must be"),
-        ((TOKENS, LENGTH, np.ones((N, T))), "gram must be .n = 4, T = 3, T = 3. numbers, got"),
+        ((TOKENS, LENGTH, np.ones((N, T))), "gram must be .n = 4, T = 3, T = 3., got"),
     ],
 )
 def test_inputs(arguments, match):
