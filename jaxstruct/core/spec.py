@@ -23,7 +23,7 @@ from jax.core import Tracer
 from jaxstruct.core.checks import check_sparse, text_of
 from jaxstruct.core.types import PyTree, SparseFeatures
 
-KINDS = {"integers": "iu", "floats": "f", "bools": "b", "numbers": "biuf"}
+KINDS = {"integers": "iu", "floats": "f", "bools": "b", "zeros and ones": "biu", "numbers": "biuf"}
 """Names of kinds of numbers, and what NumPy calls them."""
 INT32 = range(-(2**31), 2**31)
 Record = TypeVar("Record", bound=Any)
