@@ -209,29 +209,17 @@ def changed(where, field, index, value):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (
-            ("x", "native", (0, 1), 3),
-            r"inputs.native\[0, 1\] is 3: expected 0\.\.2, the alphabet",
-        ),
+        (("x", "native", (0, 1), 3), r"inputs.native\[0, 1\] is 3: expected 0\.\.2, the"),
         (("x", "native", (1, 0), -1), r"inputs.native\[1, 0\] is -1: expected 0"),
         (("x", "candidates", (1, 1, 2), 9), r"inputs.candidates\[1, 1, 2\] is 9: expected 0"),
         (("x", "native_length", 1, 0), r"inputs.native_length\[1\] is 0: expected 1..3"),
-        (
-            ("x", "candidate_lengths", (0, 1), 4),
-            r"inputs.candidate_lengths\[0, 1\] is 4: expected 0..3",
-        ),
-        (
-            ("x", "candidate_lengths", (0, 1), 0),
-            r"candidate_lengths\[0\] is \[2, 0\]: expected two candidates",
-        ),
+        (("x", "candidate_lengths", (0, 1), 4), r"_lengths\[0, 1\] is 4: expected 0..3"),
+        (("x", "candidate_lengths", (0, 1), 0), r"\[0\] is \[2, 0\]: expected two candi"),
         (("x", "candidate_lengths", (1, 1), 0), r"outputs.candidate\[1\] is 1: .* not empty"),
         (("y", "candidate", 0, 2), r"outputs.candidate\[0\] is 2: expected 0..1"),
         (("y", "operations", (0, 1), 3), r"outputs.operations\[0, 1\] is 3: expected PAIR"),
         (("y", "operations", (0, 4), 1), r"outputs.operations\[0, 4\] is 1: .* then PADDING"),
-        (
-            ("y", "operations", (0, 2), 2),
-            r"the 2 letters of the second sequence; it covers 0\.\.2",
-        ),
+        (("y", "operations", (0, 2), 2), r"the 2 letters of the second .* 0\.\.2"),
         (("y", "begin", (1, 0), 1), r"the 2 letters of the first sequence; it covers 1\.\.2"),
         (("y", "begin", (1, 0), -1), "of the first sequence"),
     ],
@@ -248,10 +236,8 @@ def test_other_refusals():
         short = dict(candidates=x.candidates[:, :1], candidate_lengths=x.candidate_lengths[:, :1])
         problem.check(x._replace(**short), y)
     refused("HomologueInput .* got tuple", problem.check, tuple(x), y)
-    refused(
-        r"\[n = 2, width = 6\]",
-        lambda: problem.check(x, y._replace(operations=y.operations[:, :4])),
-    )
+    few = y._replace(operations=y.operations[:, :4])
+    refused(r"\[n = 2, width = 6\]", problem.check, x, few)
     refused("integers, got fl", lambda: problem.check(x._replace(native=x.native.astype(float)), y))
     with refused(r"natives\[1\] is empty"):
         homologue_inputs([np.array([0]), np.array([])], [[np.array([0])]] * 2)
@@ -296,17 +282,11 @@ ONE = np.array([0, 1])
         (lambda: homologue_inputs(None, None), "natives must be a list of sequences"),
         (lambda: homologue_inputs([[ONE]], [ONE]), r"natives\[0\] must be"),
         (lambda: homologue_inputs([ONE], [ONE]), r"candidates\[0\]\[0\] must be"),
-        (
-            lambda: homologue_inputs(["ACGT"], [["AC"]]),
-            r"natives\[0\] must be .* got <U4 .*alignments.encode",
-        ),
+        (lambda: homologue_inputs(["ACGT"], [["AC"]]), "must be .* <U4 .*alignments.encode"),
         (lambda: homologue_inputs([ONE / 2], [[ONE]]), r"natives\[0\] must be .* got float64"),
         (lambda: homologue_inputs([ONE + 2**40], [[ONE]]), r"natives\[0\]\[0\] is 1099511627776"),
         (lambda: homologue_outputs([0.5], [[0]], [[0, 0]], 4), "candidate must be .* got float64"),
-        (
-            lambda: homologue_outputs([0], [0], [[0, 0]], 4),
-            "operations must be .n, width. int",
-        ),
+        (lambda: homologue_outputs([0], [0], [[0, 0]], 4), "operations must be .n, wid"),
         (lambda: homologue_outputs([0], [[0]], [[0.5, 0]], 4), "begin must be .* got float64"),
         (lambda: homologue_outputs([0], [[0]], [[0, 0]], 4.0), "width must be .* got 4.0"),
     ],

@@ -241,40 +241,16 @@ def with_leaf(which, name, place, value):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (
-            with_leaf(0, "first", (0, 1), 3),
-            r"inputs.first\[0, 1\] is 3: expected 0..2, the alphabet",
-        ),
+        (with_leaf(0, "first", (0, 1), 3), r"inputs.first\[0, 1\] is 3: expected 0..2, the"),
         (with_leaf(0, "second", (1, 0), -1), r"inputs.second\[1, 0\] is -1: expected 0..2"),
-        (
-            with_leaf(0, "lengths", (1, 0), 0),
-            r"inputs.lengths\[1\] is \[0, 2\]: expected 1..3 and 1..2 letters; leave",
-        ),
+        (with_leaf(0, "lengths", (1, 0), 0), r"inputs.lengths\[1\] is .0, 2.: expected 1..3"),
         (with_leaf(0, "lengths", (0, 1), 2), r"inputs.second\[0, 1\] is -1: expected 0..2"),
-        (
-            with_leaf(1, "operations", (0, 1), 1),
-            "covers the 1 letters of the second sequence; it covers 0..-1",
-        ),
-        (
-            with_leaf(1, "operations", (1, 3), 2),
-            "covers the 2 letters of the second sequence; it covers 0..2",
-        ),
-        (
-            with_leaf(1, "operations", (0, 4), 0),
-            r"operations\[0, 4\] is 0: expected PAIR .* then PADDING",
-        ),
-        (
-            with_leaf(1, "operations", (0, 0), 7),
-            r"outputs.operations\[0, 0\] is 7: expected PAIR 0, DELETE 1",
-        ),
-        (
-            lambda x, y: (x, y._replace(operations=y.operations[:, :4])),
-            r"must be \[n = 2, width = 5\]",
-        ),
-        (
-            lambda x, y: (x._replace(second=x.second[:, 0]), y),
-            r"inputs.second must be \[n = 2, N\] integers",
-        ),
+        (with_leaf(1, "operations", (0, 1), 1), "covers the 1 letters .*; it covers 0..-1"),
+        (with_leaf(1, "operations", (1, 3), 2), "the 2 letters of the second .* 0..2"),
+        (with_leaf(1, "operations", (0, 4), 0), r"ions\[0, 4\] is 0: expected .* then PADDING"),
+        (with_leaf(1, "operations", (0, 0), 7), r"outputs.operations\[0, 0\] is 7: expected"),
+        (lambda x, y: (x, y._replace(operations=y.operations[:, :4])), "n = 2, width = 5"),
+        (lambda x, y: (x._replace(second=x.second[:, 0]), y), r"second must be \[n = 2, N\]"),
         (lambda x, y: (tuple(x), y), "must be an AlignmentInput"),
         (lambda x, y: (x, (y.operations, y.begin)), "AlignmentOutput"),
     ],
@@ -341,10 +317,7 @@ PAIR_OF = [np.array([0, 1])]
         ),
         (lambda: pairwise_alignment(4, dtype=int), 'dtype must be "float32" or "float64"'),
         (lambda: alignment_inputs(3, PAIR_OF), "firsts must be a list of sequences"),
-        (
-            lambda: alignment_inputs(["AC"], PAIR_OF),
-            r"firsts\[0\] must be .* got <U2 .*alignments.encode",
-        ),
+        (lambda: alignment_inputs(["AC"], PAIR_OF), "must be .* got <U2 .*alignments.encode"),
         (lambda: alignment_inputs([[0.5]], PAIR_OF), r"firsts\[0\] must be .* got float64"),
         (
             lambda: alignment_inputs(PAIR_OF, PAIR_OF, 5),

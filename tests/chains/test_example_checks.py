@@ -68,10 +68,7 @@ def test_options(arguments, options, match):
 @pytest.mark.parametrize(
     "arguments, match",
     [
-        (
-            (LENGTH, TOKENS),
-            r"features must be .* of shape \(4,\): chain_inputs\(feat",
-        ),
+        ((LENGTH, TOKENS), r"features must be .* of shape \(4,\): chain_inputs\(feat"),
         ((TOKENS[0], LENGTH), r"features must be \[n, T, d\], got .* of shape \(3, 5\)"),
         (([[[1.0]], [[1.0], [2.0]]], [1, 2]), "features must be"),
         (("tokens", LENGTH), "features must be"),

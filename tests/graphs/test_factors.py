@@ -118,7 +118,7 @@ def test_refusals_of_kinds(kinds: list, message: str) -> None:
         (
             [2, 2],
             [([0, 0], np.zeros((2, 2)))],
-            r"factors\[0\]\[0\] is \[0, 0\]: expected different",
+            r"\[0\]\[0\] is \[0, 0\]: expected different",
         ),
         ([2, 3], [([0, 1], np.zeros((3, 2)))], r"factors\[0\]\[1\] must be of shape \(2, 3\)"),
         ([2], [([0], [np.nan, 0])], r"factors\[0\]\[1\]\[0\] is NaN"),

@@ -42,10 +42,7 @@ def test_shared_tables_are_those_of_their_edges() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"nodes": np.zeros(3)},
-            r"nodes must be \[V, S\], got float32 of shape \(3,\); use",
-        ),
+        ({"nodes": np.zeros(3)}, r"nodes must be \[V, S\], got float32 of shape \(3,\); use"),
         ({"nodes": np.zeros((0, 2))}, r"nodes must be \[V, S\], none of them 0, got shape"),
         ({"edges": np.zeros((2, 3), int)}, r"edges must be \[E, 2\], got int32 of shape \(2, 3\)"),
         ({"edges": np.zeros((2, 2))}, "edges must be integers, got float32"),
