@@ -151,6 +151,18 @@ def features(
     array(name, indices[..., 0], axes, None, sizes)
 
 
+def costs(
+    name: str, value: object, axes: str, sizes: dict[str, int] | None = None, advice: str = ""
+) -> np.ndarray:
+    """Finite numbers >= 0 as float64; those of two axes are 0 on the diagonal. See `array`."""
+    found = array(name, value, axes, "numbers", sizes, advice=advice).astype(np.float64)
+    refuse(name, found, ~(np.isfinite(found) & (found >= 0)), "finite numbers >= 0")
+    if found.ndim == 2:
+        wrong = np.eye(*found.shape, dtype=bool) & (found != 0)
+        refuse(name, found, wrong, "0 on the diagonal: what is right costs nothing")
+    return found
+
+
 def checked_int32(name: str, value: object, axes: str, **options: Any) -> np.ndarray:
     """Integers that fit into 32 bits, as an int32 array; see `array`."""
     words = "what 32 bits hold"

@@ -91,6 +91,21 @@ def test_integers_of_32_bits(value, match):
     refused(match, spec.checked_int32, "a", value, "n 2")
 
 
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ([[0, 1], [-1, 0]], r"x\[1, 0\] is -1.0: expected finite numbers >= 0"),
+        ([[0, np.inf], [1, 0]], r"x\[0, 1\] is inf: expected finite"),
+        ([[0, np.nan], [1, 0]], r"x\[0, 1\] is nan: expected finite"),
+        ([[0, 1], [1, 2]], r"x\[1, 1\] is 2.0: expected 0 on the diagonal"),
+        ([["a"]], "numbers, got <U1 of shape .1, 1.; see"),
+    ],
+)
+def test_costs(value, match):
+    assert spec.costs("x", [2, 1], "n").dtype == np.float64
+    refused(match, spec.costs, "x", value, "S S", advice="; see")
+
+
 def test_features_dense_or_sparse():
     sizes = {"d": 4}
     spec.features("x", np.zeros((2, 3, 4)), "n T", sizes, "d")
