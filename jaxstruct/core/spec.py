@@ -62,7 +62,7 @@ def array(
     choices = [choice.split() for choice in axes.split("|")]
     wanted = " or ".join(_said(one, sizes) for one in choices) + (f" {kind}" if kind else "")
     found: Any = value
-    if not isinstance(value, Tracer) and (kind is not None or not hasattr(value, "shape")):
+    if not isinstance(value, Tracer) and (kind is not None or not hasattr(value, "dtype")):
         try:
             found = np.asarray(value)
         except ValueError:  # rows that differ in length
@@ -74,18 +74,20 @@ def array(
         came = text_of(value) if found.dtype == object else came
         raise ValueError(f"{name} must be {wanted}, got {came}{advice}")
     sizes.update(bound[0])
-    if within is None or isinstance(found, Tracer):
-        return found
+    if within is not None and not isinstance(found, Tracer):
+        _check_entries(name, found, within, length, f", {words}{advice}" if words else advice)
+    return found
+
+
+def _check_entries(name: str, found: np.ndarray, within: range, length: Any, words: str) -> None:
     real = np.ones((), bool)
     if length is not None:
         real = np.arange(found.shape[1]) < np.asarray(length)[:, None]
         real = real.reshape(real.shape + (1,) * (found.ndim - 2))
         refuse(name, found, ~real & (found != -1), "-1 (padding) beyond the length")
     expected = f"{within[0]}..{within[-1]}" if within else "none"
-    expected += f", {words}" if words else ""
     outside = (found < within.start) | (found >= within.stop)
-    refuse(name, found, real & outside, expected + advice)
-    return found
+    refuse(name, found, real & outside, expected + words)
 
 
 def _size(letter: str, sizes: dict[str, int]) -> int | None:
@@ -121,8 +123,8 @@ def refuse(
     Args:
       wrong: bool of the first axes of `found`. expected: the words, or a function of the place.
     """
-    places = np.argwhere(wrong)
-    if len(places):
+    if np.any(wrong):  # 0.6 million entries: 0.02 ms, argwhere 2.2 ms
+        places = np.argwhere(wrong)
         place = tuple(places[0].tolist())
         words = expected if isinstance(expected, str) else expected(*place)
         at = f"{list(place)}" if place else ""
