@@ -150,7 +150,8 @@ def features(
         return
     indices, values = np.asarray(value.indices), np.asarray(value.values)
     check_sparse(name, indices, values, sizes[d], f"[{', '.join([*axes.split(), 'm'])}]")
-    array(name, indices[..., 0], axes, None, sizes)
+    array(name, indices, f"{axes} m", None, sizes)
+    del sizes["m"]  # which each array has of its own
 
 
 def costs(
