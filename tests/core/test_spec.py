@@ -113,6 +113,8 @@ def test_features_dense_or_sparse():
     spec.features("x", sparse, "n T", sizes, "d")
     wide = np.zeros((2, 3, 5))
     refused(r"x must be \[n = 2, T = 3, d = 4\]", spec.features, "x", wide, "n T", sizes, "d")
+    none = SparseFeatures(np.zeros((2, 3, 0), int), np.zeros((2, 3, 0)))
+    spec.features("x", none, "n T", sizes, "d")
     few = SparseFeatures(*(leaf[:1] for leaf in sparse))
     refused(r"x must be \[n = 2, T = 3", spec.features, "x", few, "n T", sizes, "d")
     refused(
