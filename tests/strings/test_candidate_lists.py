@@ -75,7 +75,7 @@ BAD: dict[str, tuple[Callable, str]] = {
     "no function": (lambda: generated_candidates("x", [1]), "generate must be a function"),
     "range": (
         lambda: outputs_of(number_candidates(LISTS), np.array([9])),
-        "predicted must be [n] rows 0..3",
+        "predicted[0] is 9: expected 0..3, rows of",
     ),
 }
 
