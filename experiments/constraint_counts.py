@@ -6,8 +6,8 @@
 
 Table 5 (trees) of JMLR 6:1453-1484 has a column "Const", figure 2 (homologues) is of nothing else.
 `fit` calls many examples at one w and lets multipliers lag, so its count is another one;
-`jaxstruct.solvers.reference.reference_algorithm` has the papers' loop. The trees are GUM's and the
-homologues are drawn anew: other data than the papers'. Table 3 (named entities) is counted by
+`experiments.machines.reference.reference_algorithm` has the papers' loop. The trees are GUM's and
+the homologues are drawn anew: other data than the papers'. Table 3 (named entities) is counted by
 `experiments.named_entities --growth`.
 """
 
@@ -26,6 +26,7 @@ from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table
 from experiments.machines.homologues import homologue_search
+from experiments.machines.reference.reference_algorithm import fit_reference, most_constraints
 from experiments.tasks import parsing_options as parsing
 from experiments.tasks.homologues import as_examples
 from experiments.tasks.treebanks import load_treebank, prepare
@@ -33,7 +34,6 @@ from jaxstruct import Settings, fit
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.objective.certificate import Certificate
-from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 from jaxstruct.trees.structure import weighted_grammar
 
 # The options of `experiments.constraint_counts`.

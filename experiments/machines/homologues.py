@@ -29,13 +29,7 @@ from jaxstruct.alignments.costs import (
     score_counts,
 )
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
-from jaxstruct.core.checks import (
-    as_list,
-    check_record,
-    checked_dtype,
-    checked_int32,
-    checked_size,
-)
+from jaxstruct.core.checks import as_list, check_record, checked_dtype, checked_size
 from jaxstruct.core.contract import (
     Contenders,
     Inference,
@@ -48,6 +42,7 @@ from jaxstruct.core.contract import (
 from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.spec import array, checked_int32, checked_lengths
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -230,42 +225,36 @@ def homologue_outputs(
     Raises:
       ValueError: something is no integer, has another shape, or has more columns than width.
     """
-    width, operations = (
-        checked_size("width", width),
-        checked_int32("operations", operations, (None,) * 2),
-    )
+    width = checked_size("width", width)
+    operations = checked_int32("operations", operations, "n width")
     n, missing = len(operations), width - operations.shape[1]
     if missing < 0:
         raise ValueError(f"operations have {operations.shape[1]} columns, more than M + N {width}")
     operations = np.pad(operations, ((0, 0), (0, missing)), constant_values=-1)
-    candidate, begin = (
-        checked_int32("candidate", candidate, (n,)),
-        checked_int32("begin", begin, (n, 2)),
-    )
+    candidate = checked_int32("candidate", candidate, "n", sizes={"n": n})
+    begin = checked_int32("begin", begin, "n 2", sizes={"n": n})
     return HomologueOutput(candidate, operations, begin)
 
 
 def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput | None = None) -> None:
     """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, HomologueInput, "homologue_inputs")
-    native, candidates, native_length, lengths = map(np.asarray, inputs)
-    n, M, Q, N = alignment_checks.check_candidates(native, candidates)
-    alignment_checks.check_letters("inputs.native", native, native_length, A)
-    if lengths.shape != (n, Q):
-        raise ValueError(
-            f"inputs.candidate_lengths must be [n, Q] = [{n}, {Q}], got shape {lengths.shape}"
-        )
-    flat, count = candidates.reshape(n * Q, N), lengths.reshape(-1)
-    alignment_checks.check_letters("inputs.candidates", flat, count, A, may_be_empty=True)
+    sizes: dict[str, int] = {}
+    native = array("inputs.native", inputs.native, "n M", sizes=sizes)
+    candidates = array("inputs.candidates", inputs.candidates, "n Q N", sizes=sizes)
+    M, N = sizes["M"], sizes["N"]
+    first = checked_lengths("inputs.native_length", inputs.native_length, len(native), 1, M)
+    lengths = array(
+        "inputs.candidate_lengths", inputs.candidate_lengths, "n Q", "integers", sizes, range(N + 1)
+    )
+    alignment_checks.check_letters("inputs.native", native, first, A)
+    alignment_checks.check_letters("inputs.candidates", candidates, lengths, A)
     if outputs is None:
         return
-    alignment_checks.check_decoys(Q)
     check_record("outputs", outputs, HomologueOutput, "homologue_outputs")
-    candidate, operations, begin = map(np.asarray, outputs)
-    alignment_checks.check_homologues(candidate, lengths)
-    second = lengths[np.arange(n), candidate]
-    both = np.stack([native_length, second], axis=1)
-    alignment_checks.check_operations(operations, begin, both, M + N)
+    alignment_checks.check_homologues(outputs.candidate, lengths)
+    second = lengths[np.arange(len(native)), np.asarray(outputs.candidate)]
+    alignment_checks.check_operations(outputs, np.stack([first, second], axis=1), M + N)
 
 
 def homologue_search(

@@ -1,7 +1,7 @@
 """Table 3's constraints by the printed algorithm: as sentences are added, and what changes them.
 
 Algorithm 3 one sentence at a time, the QP solved over all of S after every constraint (step 10a,
-`solvers.reference.reference_algorithm`), on the first sentences of a training part
+`experiments.machines.reference.reference_algorithm`), on the first sentences of a training part
 of a split by lengths of its own, not of a fold of table 2.
 """
 
@@ -21,6 +21,7 @@ from experiments.lib.plots import curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table, rows_table
+from experiments.machines.reference.reference_algorithm import fit_reference
 from experiments.named_entities.options import Options
 from experiments.named_entities.report import PAPER_SVM, TITLES
 from experiments.tasks.news import Corpus, kernel_corpus, label_names
@@ -28,7 +29,6 @@ from experiments.tasks.token_features import FeatureOptions, fit_token_index
 from jaxstruct import Status
 from jaxstruct.chains.structure import chain
 from jaxstruct.data.conll import Sentence
-from jaxstruct.solvers.reference.reference_algorithm import fit_reference
 
 NAME = "named_entities_growth"
 PAPER_SIZE = 240

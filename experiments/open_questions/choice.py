@@ -18,6 +18,7 @@ import numpy as np
 from experiments.lib.common import Row
 from experiments.lib.options import AnyOptions
 from experiments.lib.report import Columns, Table, rows_table
+from experiments.machines.reference.working_set_dual import WorkingSetDual
 from experiments.open_questions.data_sets import DATA_SETS, Split, string_kernels
 from experiments.tasks import string_pairs
 from jaxstruct.core.problem import joint_feature
@@ -27,7 +28,6 @@ from jaxstruct.solvers.objective.formulations import (
     Formulation,
     penalty_numbers,
 )
-from jaxstruct.solvers.reference.working_set_dual import WorkingSetDual
 
 MARGINS = ("svm1_margin", "svm2_margin")
 RATIOS = (0.1, 1.0)

@@ -18,12 +18,12 @@ from experiments.lib.common import Row
 from experiments.lib.options import AnyOptions
 from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.report import Table
+from experiments.machines.reference.reference_algorithm import fit_reference, most_constraints
 from experiments.open_questions.data_sets import DATA_SETS, Examples
 from jaxstruct import Problem
 from jaxstruct.multiclass import multiclass
 from jaxstruct.multiclass.losses import zero_one_loss
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 
 DATA = {"digits": (1, 0.03), "words": (1, 0.002), "trees": (4, 0.03), "strings": (1, 0.5)}
 """Data set -> units of n and of C / n. The latter is about 1 / R^2, where some multipliers are at

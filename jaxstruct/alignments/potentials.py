@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.lengths import known
+from jaxstruct.core.spec import one_example
 from jaxstruct.core.types import AnyArray, Array
 
 PAIR, DELETE, INSERT, PADDING = 0, 1, 2, -1
@@ -79,20 +79,7 @@ def checked_alignment_potentials(potentials: AlignmentPotentials) -> AlignmentPo
     Raises:
       ValueError: a shape is not that of one pair, or the potentials are no floats.
     """
-    potentials = jax.tree.map(jnp.asarray, potentials)
-    pairs, *gaps = potentials
-    if pairs.ndim != 2 or 0 in pairs.shape:
-        raise ValueError(
-            f"potentials.pairs must be [M, N] of one pair, M >= 1 and N >= 1, got shape "
-            f"{pairs.shape}; use jax.vmap for a batch"
-        )
-    for name, leaf in zip(("gap_open", "gap_extend"), gaps, strict=True):
-        if leaf.ndim:
-            raise ValueError(f"potentials.{name} must be a scalar, got shape {leaf.shape}")
-    dtype = jnp.result_type(*potentials)
-    if not jnp.issubdtype(dtype, jnp.floating):
-        raise ValueError(f"potentials must be floating-point numbers, got {dtype}")
-    return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
+    return one_example("potentials", potentials, {}, pairs="M N", gap_open="", gap_extend="")
 
 
 def checked_lengths(lengths: AnyArray, most: tuple[int, ...]) -> Array:

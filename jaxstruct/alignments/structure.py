@@ -51,13 +51,13 @@ from jaxstruct.core.checks import (
     check_choice,
     check_record,
     checked_dtype,
-    checked_int32,
     checked_size,
     text_of,
 )
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
+from jaxstruct.core.spec import array, checked_int32, refuse
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -208,13 +208,13 @@ def alignment_outputs(
     """
     rows = as_list("operations", operations, "a list of strings of PAIR, DELETE, INSERT")
     rows = [
-        checked_int32(f"operations[{i}]", row, (None,))
+        checked_int32(f"operations[{i}]", row, "m")
         if len(np.shape(row)) != 1 or len(row)
         else np.zeros(0, np.int32)
         for i, row in enumerate(rows)
     ]
     begin = np.zeros((len(rows), 2), np.int32) if begin is None else begin
-    begin = checked_int32("begin", begin, (len(rows), 2))
+    begin = checked_int32("begin", begin, "n 2", sizes={"n": len(rows)})
     if width is None:
         return AlignmentOutput(ragged([_unpadded(row) for row in rows], PADDING), begin)
     width, longest = checked_size("width", width), max(map(len, rows), default=0)
@@ -263,21 +263,18 @@ def _check(
 ) -> None:
     """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, AlignmentInput, "alignment_inputs")
-    first, second, lengths = map(np.asarray, inputs)
-    n = len(first) if first.ndim else 0
-    if first.ndim != 2 or second.ndim != 2 or second.shape[0] != n or lengths.shape != (n, 2):
-        raise ValueError(
-            "inputs.first, inputs.second and inputs.lengths must be [n, M], [n, N] and [n, 2], got "
-            f"shapes {first.shape}, {second.shape} and {lengths.shape}"
-        )
+    sizes: dict[str, int] = {}
+    first = array("inputs.first", inputs.first, "n M", sizes=sizes)
+    second = array("inputs.second", inputs.second, "n N", sizes=sizes)
+    lengths = array("inputs.lengths", inputs.lengths, "n 2", sizes=sizes)
+    most = [sizes["M"], sizes["N"]]
+    words = "1..{} and 1..{} letters; leave empty sequences out".format(*most)
+    refuse("inputs.lengths", lengths, ((lengths < 1) | (lengths > most)).any(axis=1), words)
     alignment_checks.check_letters("inputs.first", first, lengths[:, 0], A)
     alignment_checks.check_letters("inputs.second", second, lengths[:, 1], A)
-    if outputs is None:
-        return
-    check_record("outputs", outputs, AlignmentOutput, "alignment_outputs")
-    operations, begin = map(np.asarray, outputs)
-    width = first.shape[1] + second.shape[1]
-    alignment_checks.check_operations(operations, begin, lengths, width, whole=whole)
+    if outputs is not None:
+        check_record("outputs", outputs, AlignmentOutput, "alignment_outputs")
+        alignment_checks.check_operations(outputs, lengths, sum(most), whole=whole)
 
 
 def pairwise_alignment(

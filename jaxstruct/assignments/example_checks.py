@@ -7,26 +7,8 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.assignments.inputs import MatchingInput, store_of
-from jaxstruct.core.checks import (
-    NoOutput,
-    check_integers,
-    check_record,
-    check_sparse,
-    checked_int32,
-)
-from jaxstruct.core.types import PyTree, SparseFeatures
-
-
-def _check_features(name: str, features: PyTree, d: int, option: str) -> tuple[int, int]:
-    """(n, P) of features [n, P, d], dense or sparse."""
-    if isinstance(features, SparseFeatures):
-        indices = np.asarray(features.indices)
-        check_sparse(name, indices, np.asarray(features.values), d, "[n, rows, m]")
-        return indices.shape[:2]
-    shape = np.shape(features)
-    if len(shape) != 3 or shape[2] != d:
-        raise ValueError(f"{name} must be [n, rows, {option} = {d}], got shape {shape}")
-    return shape[:2]
+from jaxstruct.core.checks import NoOutput, check_record
+from jaxstruct.core.spec import array, checked_int32, features, refuse
 
 
 def allowed_pairs(inputs: MatchingInput) -> np.ndarray:
@@ -46,41 +28,38 @@ def allowed_pairs(inputs: MatchingInput) -> np.ndarray:
 def check_inputs(inputs: Any, widths: tuple[int, int, int], complete: bool) -> None:
     """Raise ValueError unless inputs are padded sets with features of these widths."""
     check_record("inputs", inputs, MatchingInput, "matching_inputs")
-    d, e, f = widths
-    n, P = _check_features("inputs.features", inputs.features, d, "number_of_features")
-    _, R = _check_features("inputs.rows", inputs.rows, e, "row_features")
-    _, C = _check_features("inputs.columns", inputs.columns, f, "column_features")
-    sizes = checked_int32("inputs.sizes", inputs.sizes, (n, 2))
-    wrong = np.flatnonzero(((sizes < 1) | (sizes > [R, C])).any(axis=1))
-    if wrong.size:
-        i = wrong[0]
-        raise ValueError(f"inputs.sizes[{i}] is {sizes[i].tolist()}: expected 1..{R} and 1..{C}")
+    options = "number_of_features", "row_features", "column_features"
+    axes: dict[str, int] = dict(zip(options, widths, strict=True))
+    for field, letter, option in zip(("features", "rows", "columns"), "PRC", options, strict=True):
+        features(f"inputs.{field}", getattr(inputs, field), f"n {letter}", axes, option)
+    sizes = checked_int32("inputs.sizes", inputs.sizes, "n 2", sizes=axes)
+    most = [axes["R"], axes["C"]]
+    wrong = ((sizes < 1) | (sizes > most)).any(axis=1)
+    refuse("inputs.sizes", sizes, wrong, f"1..{most[0]} rows and 1..{most[1]} columns")
     if inputs.pairs is None:
-        if (sizes.prod(axis=1) > P).any():
-            raise ValueError(f"inputs.features hold {P} pairs, fewer than r c of some example")
+        if (sizes.prod(axis=1) > axes["P"]).any():
+            raise ValueError(
+                f"inputs.features hold {axes['P']} pairs, fewer than r c of some example"
+            )
         return
-    _check_pairs(checked_int32("inputs.pairs", inputs.pairs, (n, P, 2)), sizes)
+    _check_pairs(checked_int32("inputs.pairs", inputs.pairs, "n P 2", sizes=axes), sizes)
     if complete:
         _check_possible(inputs, sizes)
 
 
+def _sets(sizes: np.ndarray) -> str:
+    return f"{sizes[0]} rows and {sizes[1]} columns"
+
+
 def _check_pairs(pairs: np.ndarray, sizes: np.ndarray) -> None:
     real = pairs[:, :, 0] >= 0
-    wrong = np.argwhere(real & ((pairs < 0) | (pairs >= sizes[:, None])).any(axis=2))
-    if wrong.size:
-        i, p = wrong[0]
-        raise ValueError(
-            f"inputs.pairs[{i}][{p}] is {pairs[i, p].tolist()}: example {i} has "
-            f"{sizes[i].tolist()} rows and columns"
-        )
+    outside = real & ((pairs < 0) | (pairs >= sizes[:, None])).any(axis=2)
+    refuse("inputs.pairs", pairs, outside, lambda i, _: _sets(sizes[i]))
     places = pairs[:, :, 0].astype(np.int64) * (sizes.max() + 1) + pairs[:, :, 1]
-    falls = np.argwhere((np.diff(places, axis=1) <= 0) & real[:, 1:])
-    if falls.size:
-        i, p = falls[0] + [0, 1]
-        raise ValueError(
-            f"inputs.pairs[{i}][{p}] is {pairs[i, p].tolist()} after {pairs[i, p - 1].tolist()}: "
-            "pairs must be in the order of rows and columns, once each"
-        )
+    falls = np.zeros_like(real)
+    falls[:, 1:] = (np.diff(places, axis=1) <= 0) & real[:, 1:]
+    words = "pairs in the order of rows and columns, once each"
+    refuse("inputs.pairs", pairs, falls, lambda i, p: f"{words}, after {pairs[i, p - 1].tolist()}")
 
 
 def _check_possible(inputs: MatchingInput, sizes: np.ndarray) -> None:
@@ -102,33 +81,19 @@ def _check_possible(inputs: MatchingInput, sizes: np.ndarray) -> None:
 
 def check_matchings(inputs: MatchingInput, outputs: Any, complete: bool) -> None:
     """Raise ValueError unless outputs [n, R] are matchings of the inputs."""
-    n, R = np.shape(store_of(inputs.rows))[:2]
-    y = np.asarray(outputs)
-    check_integers("outputs", y, (n, R))
     sizes, allowed = np.asarray(inputs.sizes), allowed_pairs(inputs)
-    C = allowed.shape[2]
-    high = np.argwhere((y < -1) | (y >= sizes[:, 1:]) | ((y >= 0) & (np.arange(R) >= sizes[:, :1])))
-    if high.size:
-        i, row = high[0]
-        raise ValueError(
-            f"outputs[{i}] matches row {row} to {y[i, row]}: example {i} has {sizes[i].tolist()} "
-            "rows and columns (-1 for no column)"
-        )
-    counts = (y[:, :, None] == np.arange(C)).sum(axis=1)
-    twice = np.argwhere(counts > 1)
-    if twice.size:
-        raise ValueError(f"outputs[{twice[0][0]}] matches column {twice[0][1]} twice")
+    n, R, C = allowed.shape
+    y = array("outputs", outputs, "n R", sizes={"n": n, "R": R})
+    rows, columns = sizes[:, :1], sizes[:, 1:]
+    outside = (y < -1) | (y >= columns) | ((y >= 0) & (np.arange(R) >= rows))
+    refuse("outputs", y, outside, lambda i, _: f"{_sets(sizes[i])}, and -1 for no column")
+    twice = (y[:, :, None] == np.arange(C)).sum(axis=1).max(axis=1, initial=0) > 1
+    refuse("outputs", y, twice, "no column twice")
     barred = (y >= 0) & ~np.take_along_axis(allowed, np.maximum(y, 0)[:, :, None], 2)[:, :, 0]
-    if barred.any():
-        i, row = np.argwhere(barred)[0]
-        raise ValueError(
-            f"outputs[{i}] matches row {row} to column {y[i, row]}, a pair that the input does not "
-            "have: list it with its features"
-        )
-    short = np.flatnonzero((y >= 0).sum(axis=1) < sizes.min(axis=1)) if complete else []
-    if len(short):
-        i = short[0]
-        raise ValueError(
-            f"outputs[{i}] matches {(y[i] >= 0).sum()} pairs of {sizes[i].min()}: all of the "
-            "smaller set must be matched, or take unmatched=True"
-        )
+    refuse("outputs", y, barred, "a pair that the input has: list it with its features")
+    matched, smaller = (y >= 0).sum(axis=1), sizes.min(axis=1)
+    refuse(
+        "outputs", y, complete & (matched < smaller),
+        lambda i: f"{smaller[i]} pairs, all of the smaller set matched, not {matched[i]}: or take "
+        "unmatched=True",
+    )  # fmt: skip

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, checked_int32, text_of
+from jaxstruct.core.checks import as_list, text_of
 from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.spec import checked_int32
 from jaxstruct.core.types import AnyArray, PyTree, SparseFeatures
 
 
@@ -94,7 +95,7 @@ def matching_inputs(
     elif sizes is None:
         raise ValueError("sizes must be given of stores: [n, 2] integers")
     lengths = store_of(features).lengths
-    sizes = checked_int32("sizes", sizes, (len(lengths), 2))
+    sizes = checked_int32("sizes", sizes, "n 2", sizes={"n": len(lengths)})
     if (sizes < 1).any():
         i = int(np.argwhere(sizes < 1)[0, 0])
         raise ValueError(f"sizes[{i}] is {sizes[i].tolist()}: both sets must have an item")
@@ -102,7 +103,7 @@ def matching_inputs(
     if pairs is not None:
         pairs = ragged(pairs, -1)
         rest = pairs.rows.reshape(-1, 2) if not pairs.rows.size else pairs.rows
-        pairs = Ragged(checked_int32("pairs", rest, (None, 2)), pairs.offsets, -1)
+        pairs = Ragged(checked_int32("pairs", rest, "n 2"), pairs.offsets, -1)
         listed = pairs.lengths
     if not np.array_equal(lengths, listed):
         i = int(np.flatnonzero(lengths != listed)[0]) if len(listed) == len(lengths) else 0

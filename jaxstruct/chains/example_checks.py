@@ -14,21 +14,16 @@ import numpy as np
 from jaxstruct.chains.inputs import Constraints
 from jaxstruct.chains.losses import ChainLoss
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.checks import (
-    NoOutput,
-    as_array,
-    check_sparse,
-    checked_number,
-    checked_size,
-    text_of,
-)
+from jaxstruct.core import spec
+from jaxstruct.core.checks import NoOutput, checked_number, checked_size, text_of
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
 
 _KINDS = (
-    "a jaxstruct.ragged of n sequences [l, d], or padded numbers [n, T, d] (SparseFeatures and "
-    "KernelTokens: leaves of either kind)"
+    ": chain_inputs(features, length, gram) takes a jaxstruct.ragged of n sequences [l, d], or "
+    "padded numbers (SparseFeatures and KernelTokens: leaves of either kind)"
 )
 GRAM_ROWS = 256
 """Rows of token Gram matrices that are computed again by the validation, at most."""
@@ -47,18 +42,12 @@ def check_options(number_of_features: int, number_of_labels: int, order: int, et
 
 def check_tables(names: tuple[str, ...], tables: tuple[Array, ...], S: int) -> None:
     """Raise ValueError unless constraints are bool tables [S, S], [S], [S]."""
-    shapes = ((S, S), (S,), (S,))
     if not isinstance(tables, tuple) or len(tables) != len(names):
         raise ValueError(
             f"constraints must be Constraints(transitions, start, stop), got {text_of(tables)}"
         )
-    for name, table, shape in zip(names, tables, shapes, strict=True):
-        table = as_array(f"constraints.{name}", table, f"bool of shape {shape}")
-        if table.shape != shape or table.dtype != bool:
-            raise ValueError(
-                f"constraints.{name} must be bool of shape {shape}, got {table.dtype} of "
-                f"{table.shape}"
-            )
+    for name, table, axes in zip(names, tables, ("S S", "S", "S"), strict=True):
+        array(f"constraints.{name}", table, axes, "bools", {"S": S})
 
 
 def check_kind(features: PyTree) -> tuple[int, int]:
@@ -67,18 +56,10 @@ def check_kind(features: PyTree) -> tuple[int, int]:
     Raises:
       ValueError: they are not [n, T, d], sparse of [n, T, m] leaves, or kernel rows [n, T, m].
     """
-    leaf = features
-    if isinstance(features, (SparseFeatures, KernelTokens)):
-        leaf = features[0]
-    elif not hasattr(features, "shape"):
-        leaf = as_array("features", features, _KINDS)
-    if len(np.shape(leaf)) != 3:
-        raise ValueError(
-            f"features must be {_KINDS}, got {text_of(features)} of {np.ndim(leaf)} axes: "
-            "chain_inputs(features, length, gram)"
-        )
-    n, T, _ = np.shape(leaf)
-    return n, T
+    leaf = features[0] if isinstance(features, (SparseFeatures, KernelTokens)) else features
+    sizes: dict[str, int] = {}
+    array("features", leaf, "n T d", None, sizes, advice=_KINDS)
+    return sizes["n"], sizes["T"]
 
 
 def checked_stores(features: PyTree) -> np.ndarray:
@@ -106,26 +87,19 @@ def checked_stores(features: PyTree) -> np.ndarray:
     return first
 
 
-def _check_sparse(d: int, features: SparseFeatures) -> tuple[int, int]:
-    indices, values = np.asarray(features.indices), np.asarray(features.values)
-    check_sparse("inputs.features", indices, values, d, "[n, T, m]")
-    return indices.shape[:2]
-
-
-def check_features(d: int, features: PyTree) -> tuple[int, int]:
-    """(n, T) of features of n sequences.
+def check_features(d: int, features: PyTree) -> dict[str, int]:
+    """The sizes n and T of features of n sequences.
 
     Raises:
       ValueError: they are not [n, T, d], sparse with indices 0..d, or kernel rows on d anchors.
     """
-    if isinstance(features, SparseFeatures):
-        return _check_sparse(d, features)
+    sizes = {"number_of_features": d}
     kernel = isinstance(features, KernelTokens)
-    shape = np.shape(features.rows if kernel else features)
-    if len(shape) != 3 or shape[2] != d:
-        name = "inputs.features.rows" if kernel else "inputs.features"
-        raise ValueError(f"{name} must be [n, T, number_of_features = {d}], got shape {shape}")
-    return shape[:2]
+    name = f"inputs.features{'.rows' * kernel}"
+    spec.features(name, features.rows if kernel else features, "n T", sizes)
+    if sizes["T"] < 1:
+        raise ValueError("inputs need at least one (padded) position, got T = 0")
+    return sizes
 
 
 def _row_of_gram(features: PyTree, i: int, t: int) -> np.ndarray:
@@ -157,30 +131,19 @@ def check_gram(features: PyTree, gram: np.ndarray, length: np.ndarray) -> None:
 
     All of its diagonal is compared, and one row each of at most `GRAM_ROWS` sequences.
     """
-    n, T = gram.shape[:2]
-    norms = _squared_norms(features)
-    diagonal = np.einsum("ntt->nt", gram).astype(np.float64)
-    off = np.abs(diagonal - norms) > _TOLERANCE * norms
-    wrong = np.argwhere(off & (np.arange(T) < length[:, None]))
-    if wrong.size:
-        i, t = wrong[0]
-        _refuse_gram((i, t, t), float(diagonal[i, t]), float(norms[i, t]))
-    some = np.unique(np.linspace(0, n - 1, min(n, GRAM_ROWS)).astype(int))
+    steps, norms = np.arange(gram.shape[1]), _squared_norms(features)
+    apart = np.abs(np.einsum("ntt->nt", gram) - norms)
+    wrong = np.zeros(gram.shape, bool)
+    wrong[:, steps, steps] = (apart > _TOLERANCE * norms) & (steps < length[:, None])
+    some = np.unique(np.linspace(0, len(gram) - 1, min(len(gram), GRAM_ROWS)).astype(int))
     for i in some[length[some] > 1]:
         end, t = length[i], i % length[i]
-        row = _row_of_gram(features, i, t)[:end]
-        scale = np.sqrt(norms[i, t] * norms[i, :end])
-        wrong = np.flatnonzero(np.abs(gram[i, t, :end] - row) > _TOLERANCE * scale)
-        if wrong.size:
-            s = wrong[0]
-            _refuse_gram((i, t, s), float(gram[i, t, s]), float(row[s]))
-
-
-def _refuse_gram(place: tuple[int, int, int], found: float, wanted: float) -> None:
-    i, t, s = place
-    raise ValueError(
-        f"inputs.gram[{i}, {t}, {s}] is {found:g}, but the inner product of these tokens is "
-        f"{wanted:g}: the matrix is of other features; leave gram out, and chain_inputs makes it"
+        apart = np.abs(gram[i, t] - _row_of_gram(features, i, t))[:end]
+        wrong[i, t, :end] |= apart > _TOLERANCE * np.sqrt(norms[i, t] * norms[i, :end])
+    words = "{:g}, the inner product of these tokens: the matrix is of other features; leave gram "
+    words += "out, and chain_inputs makes it"
+    refuse(
+        "inputs.gram", gram, wrong, lambda i, t, s: words.format(_row_of_gram(features, i, t)[s])
     )
 
 
@@ -189,33 +152,25 @@ def check_anchors(features: KernelTokens, gram: AnyArray | None, length: np.ndar
 
     A token that is no anchor has no coefficient that training could change.
     """
-    rows, anchors = np.asarray(features.rows), np.asarray(features.anchors)
+    rows = np.asarray(features.rows)
     (n, T, m), steps = rows.shape, np.arange(rows.shape[1])
-    if anchors.shape != (n, T) or anchors.dtype.kind not in "iu":
-        raise ValueError(
-            f"inputs.features.anchors must be [n, T] = [{n}, {T}] integers, got {anchors.dtype} "
-            f"of shape {anchors.shape}"
-        )
+    name = "inputs.features.anchors"
+    anchors = array(name, features.anchors, "n T", sizes={"n": n, "T": T})
     real = steps < length[:, None]
-    wrong = np.argwhere(real & ((anchors < 0) | (anchors >= m)))
-    if wrong.size:
-        i, t = wrong[0]
-        raise ValueError(
-            f"inputs.features.anchors[{i}, {t}] is {anchors[i, t]}: every token of a training "
-            f"sequence must be one of the {m} anchors ({len(wrong)} are not)"
-        )
+    words = f"one of the {m} anchors, as every token of a training sequence must be"
+    refuse(name, anchors, real & ((anchors < 0) | (anchors >= m)), words)
     if gram is None:
         return
     gram = np.asarray(gram)
     places = np.broadcast_to(np.where(real, anchors, 0)[:, None], (n, T, T))
     pairs = real[:, :, None] & real[:, None]
     off = np.where(pairs, np.abs(np.take_along_axis(rows, places, axis=2) - gram), 0)
-    if off.max(initial=0) > _TOLERANCE * np.abs(np.where(pairs, gram, 0)).max(initial=0):
-        i, t, s = np.unravel_index(np.argmax(off), off.shape)
-        raise ValueError(
-            f"inputs.gram[{i}, {t}, {s}] is {gram[i, t, s]}, but inputs.features.rows at the "
-            f"anchor of token {s} is {rows[i, t, anchors[i, s]]}: give values of one kernel"
-        )
+    scale = np.abs(np.where(pairs, gram, 0)).max(initial=0)
+    refuse(
+        "inputs.gram", gram, off > _TOLERANCE * scale,
+        lambda i, t, s: f"{rows[i, t, anchors[i, s]]}, the inputs.features.rows at the anchor of "
+        f"token {s}: give values of one kernel",
+    )  # fmt: skip
 
 
 def check_anchor_kernel(features: PyTree, length: np.ndarray) -> None:
@@ -240,18 +195,12 @@ def check_anchor_kernel(features: PyTree, length: np.ndarray) -> None:
         check_positive_semidefinite(gram, "features.rows of the anchors that are tokens")
 
 
-def check_labels(S: int, length: np.ndarray, y: np.ndarray) -> None:
-    """Raise ValueError unless y holds labels 0..S-1 up to the length, and -1 after it."""
-    if y.dtype.kind not in "iu":
-        raise ValueError(f"outputs must be integer labels, got {y.dtype}: see core.labels")
-    real = np.arange(y.shape[1]) < length[:, None]
-    wrong = np.argwhere(np.where(real, (y < 0) | (y >= S), y != -1))
-    if wrong.size:
-        i, t = wrong[0]
-        raise ValueError(
-            f"outputs[{i}, {t}] is {y[i, t]}: expected labels 0..{S - 1} in the first "
-            f"{length[i]} positions and -1 (padding) after them ({len(wrong)} such)"
-        )
+def check_labels(S: int, length: np.ndarray, outputs: object, sizes: dict[str, int]) -> np.ndarray:
+    """Outputs [n, T], if they are labels 0..S-1 up to the length, and -1 after it."""
+    return array(
+        "outputs", outputs, "n T", "integers", sizes, range(S), length=length, words="labels",
+        advice=": see core.labels",
+    )  # fmt: skip
 
 
 def check_possible(tables: Constraints, length: np.ndarray) -> None:

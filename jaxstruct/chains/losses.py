@@ -22,7 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import as_numbers, text_of
+from jaxstruct.core.checks import text_of
+from jaxstruct.core.spec import costs
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
 
@@ -137,19 +138,13 @@ def chain_loss(
         _check_function(loss)
         function = loss if isinstance(loss, Partial) else Partial(loss)
         return ChainLoss(function, None, LossKind(False, False, dtype))
-    expected = f"a name of {NAMES}, a function, or [{labels}, {labels}] costs"
-    costs = as_numbers("loss", loss, expected)
-    if costs.shape != (labels, labels) or not np.isfinite(costs).all() or (costs < 0).any():
-        raise ValueError(
-            f"loss must be [S, S] = [{labels}, {labels}] finite costs >= 0, got shape {costs.shape}"
-        )
-    if np.diagonal(costs).any():
-        raise ValueError("loss must be 0 on its diagonal: a right label costs nothing")
-    units, exact = costs_in_units(costs)
+    advice = f"; or give a name of {NAMES}, or a function of (level, length)"
+    table = costs("loss", loss, "S S", {"S": labels}, advice)
+    units, exact = costs_in_units(table)
     wrong = ~np.eye(labels, dtype=bool)
-    kinds = tuple(tuple(np.unique(table[wrong]).tolist()) for table in units)
+    kinds = tuple(tuple(np.unique(unit[wrong]).tolist()) for unit in units)
     kind = LossKind(False, False, dtype, kinds, exact)
-    return ChainLoss(None, jnp.asarray(costs, dtype), kind, jnp.asarray(units))
+    return ChainLoss(None, jnp.asarray(table, dtype), kind, jnp.asarray(units))
 
 
 def costs_in_units(costs: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -220,9 +215,7 @@ def label_weights(weights: np.ndarray) -> np.ndarray:
     Raises:
       ValueError: weights are not one axis of finite numbers >= 0.
     """
-    weights = as_numbers("weights", weights, "[S] finite numbers >= 0")
-    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(f"weights must be [S] finite numbers >= 0, got shape {weights.shape}")
+    weights = costs("weights", weights, "S")
     return weights[:, None] * (1 - np.eye(len(weights)))
 
 

@@ -50,17 +50,11 @@ from jaxstruct.chains.token_features import (
     windowed,
     windowed_gram,
 )
-from jaxstruct.core.checks import (
-    as_array,
-    check_flag,
-    check_record,
-    checked_dtype,
-    checked_lengths,
-    checked_size,
-)
+from jaxstruct.core.checks import check_flag, check_record, checked_dtype, checked_size
 from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.spec import array, checked_lengths
 from jaxstruct.core.transposition import gram_action, sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
@@ -106,8 +100,8 @@ def chain_inputs(
     length = checked_lengths("length", length, n, 0, T)
     chain_checks.check_anchor_kernel(features, length)
     gram = token_gram(features) if gram is None and wants_gram(features) else gram
-    if gram is not None and np.shape(gram) != (n, T, T):
-        raise ValueError(f"gram must be [n, T, T] = [{n}, {T}, {T}], got shape {np.shape(gram)}")
+    if gram is not None:
+        array("gram", gram, "n T T", None, {"n": n, "T": T})
     return ChainInput(features, length, gram)
 
 
@@ -373,22 +367,17 @@ def _check(
     tables: _Chain, d: int, S: int, inputs: ChainInput, outputs: np.ndarray | None = None
 ) -> None:
     """All checks of values. Each relies on those before it; outputs are given for training only."""
-    if not isinstance(inputs, ChainInput):
-        raise ValueError(
-            f"inputs must be a ChainInput (see chain_inputs), got {type(inputs).__name__}"
-        )
-    n, T = chain_checks.check_features(d, inputs.features)
+    check_record("inputs", inputs, ChainInput, "chain_inputs")
+    sizes = chain_checks.check_features(d, inputs.features)
     kernel = isinstance(inputs.features, KernelTokens)
     if kernel and tables.window.radius:
         raise ValueError(
             "inputs.features are KernelTokens, which window cannot look into: window the tokens "
             "before taking the kernel (token_features.windowed), and leave window out of chain"
         )
-    if T < 1:
-        raise ValueError("inputs need at least one (padded) position, got T = 0")
-    if inputs.gram is not None and np.shape(inputs.gram) != (n, T, T):
-        raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {np.shape(inputs.gram)}")
-    length = checked_lengths("inputs.length", inputs.length, n, 0, T)
+    if inputs.gram is not None:
+        array("inputs.gram", inputs.gram, "n T T", None, sizes)
+    length = checked_lengths("inputs.length", inputs.length, sizes["n"], 0, sizes["T"])
     if tables.constraints is not None:
         chain_checks.check_possible(tables.constraints, length)
     if outputs is None:
@@ -397,10 +386,7 @@ def _check(
         chain_checks.check_anchors(inputs.features, inputs.gram, length)
     elif inputs.gram is not None:
         chain_checks.check_gram(inputs.features, np.asarray(inputs.gram), length)
-    y = as_array("outputs", outputs, f"[n, T] = [{n}, {T}] integer labels")
-    if y.shape != (n, T):
-        raise ValueError(f"outputs must be [n, T] = [{n}, {T}] as the inputs, got shape {y.shape}")
-    chain_checks.check_labels(S, length, y)
+    y = chain_checks.check_labels(S, length, outputs, sizes)
     if tables.constraints is not None:
         offsets = np.concatenate([[0], np.cumsum(length)])
         chain_checks.check_allowed(tables.constraints, y[y >= 0], offsets)

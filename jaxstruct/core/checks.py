@@ -20,7 +20,6 @@ MOST_SHOWN = 120
 DTYPES = ("float32", "float64")
 FINEST = {"float32": 1e-5, "float64": 1e-12}
 """The smallest relative gap that a dtype certifies."""
-_INT32 = np.iinfo(np.int32)
 _FEW = 6
 
 
@@ -148,62 +147,6 @@ def check_integers(name: str, array: np.ndarray, shape: tuple[int, ...] | None =
         raise ValueError(f"{name} must be {list(shape)} integers, got shape {np.shape(array)}")
     if np.asarray(array).dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, got dtype {np.asarray(array).dtype}")
-
-
-def checked_int32(name: str, value: object, shape: tuple[int | None, ...]) -> np.ndarray:
-    """Integers that fit into 32 bits, as an int32 array.
-
-    Args:
-      name: of the argument. value: array-like. shape: of the axes, None where any size will do.
-
-    Raises:
-      ValueError: another shape, no integers, or numbers that would wrap around in 32 bits.
-    """
-    letters = iter("nmk")
-    sizes = (next(letters) if size is None else str(size) for size in shape)
-    wanted = f"[{', '.join(sizes)}] integers"
-    array = as_array(name, value, wanted)
-    fits = array.ndim == len(shape) and all(
-        size in (None, own) for size, own in zip(shape, array.shape, strict=True)
-    )
-    if not fits or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be {wanted}, got {array.dtype} of shape {array.shape}")
-    wide = np.argwhere((array < _INT32.min) | (array > _INT32.max))
-    if wide.size:
-        place = "".join(f"[{i}]" for i in wide[0])
-        raise ValueError(
-            f"{name}{place} is {array[tuple(wide[0])]}, which 32 bits do not hold: expected "
-            f"{wanted} below 2**31"
-        )
-    return array.astype(np.int32)
-
-
-def checked_lengths(
-    name: str, value: object, n: int | None, low: int, high: int, advice: str = ""
-) -> np.ndarray:
-    """[n] lengths as int32.
-
-    Args:
-      name: of the argument. value: array-like. n: how many, None for any number.
-      low, high: the least and the largest that fit.
-      advice: what to do where one does not fit, put behind the message.
-
-    Raises:
-      ValueError: another shape, no integers (floats are none), or one that is not in low..high.
-    """
-    lengths = as_array(name, value, "[n] integers")
-    if lengths.ndim != 1 or (n is not None and len(lengths) != n) or lengths.dtype.kind not in "iu":
-        count = "n" if n is None else f"n = {n}"
-        raise ValueError(
-            f"{name} must be [{count}] integers, got {lengths.dtype} of shape {lengths.shape}"
-        )
-    wrong = np.flatnonzero((lengths < low) | (lengths > high))
-    if wrong.size:
-        raise ValueError(
-            f"{name}[{wrong[0]}] is {lengths[wrong[0]]}: expected {low}..{high}, the padded length "
-            f"({wrong.size} such){advice}"
-        )
-    return lengths.astype(np.int32)
 
 
 def check_no_feature_twice(name: str, indices: np.ndarray, values: np.ndarray) -> None:

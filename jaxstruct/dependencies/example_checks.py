@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxstruct.core.checks import as_array, check_record, checked_lengths, checked_size
+from jaxstruct.core.checks import check_record, checked_size
+from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.dependencies.features import ArcFeatures
 from jaxstruct.dependencies.heads import crossing_arcs, fault_of
 from jaxstruct.dependencies.potentials import Parse
@@ -38,21 +39,13 @@ def check_features(features: ArcFeatures, labelled: bool) -> None:
 def check_sentences(features: ArcFeatures, inputs: Any, kind: type) -> None:
     """Raise ValueError unless inputs are padded sentences of these columns."""
     check_record("inputs", inputs, kind, "sentence_inputs")
-    tokens = as_array("inputs.tokens", inputs.tokens, "[n, T, columns] integers")
-    columns = len(features.columns)
-    if tokens.ndim != 3 or tokens.shape[2] != columns or tokens.dtype.kind not in "iu":
-        raise ValueError(
-            f"inputs.tokens must be [n, T, {columns}] integers, got {tokens.dtype} of shape "
-            f"{tokens.shape}"
-        )
-    checked_lengths("inputs.length", inputs.length, len(tokens), 1, tokens.shape[1])
-    wrong = (tokens < 0) | (tokens >= np.array(features.sizes)[None, None])
-    if wrong.any():
-        i, word, column = np.argwhere(wrong)[0]
-        raise ValueError(
-            f"inputs.tokens[{i}] word {word}: {features.columns[column]!r} is "
-            f"{tokens[i, word, column]}, not in 0..{features.sizes[column] - 1}"
-        )
+    sizes = {"columns": len(features.columns)}
+    tokens = array("inputs.tokens", inputs.tokens, "n T columns", sizes=sizes)
+    checked_lengths("inputs.length", inputs.length, sizes["n"], 1, sizes["T"])
+    refuse(
+        "inputs.tokens", tokens, (tokens < 0) | (tokens >= np.array(features.sizes)),
+        lambda i, word, at: f"0..{features.sizes[at] - 1}, the texts of {features.columns[at]!r}",
+    )  # fmt: skip
 
 
 def check_trees(lengths: Any, outputs: Any, labels: int | None, projective: bool) -> None:
@@ -60,23 +53,12 @@ def check_trees(lengths: Any, outputs: Any, labels: int | None, projective: bool
     check_record("outputs", outputs, Parse, "jaxstruct.dependencies")
     if (outputs.labels is None) != (labels is None):
         raise ValueError("outputs have labels where the problem has none, or the other way round")
-    heads = as_array("outputs.heads", outputs.heads, "[n, T] integers")
-    real = np.arange(heads.shape[1])[None] < np.asarray(lengths)[:, None]
-    parts = {"heads": heads} | ({} if labels is None else {"labels": np.asarray(outputs.labels)})
-    for name, values in parts.items():
-        if values.shape != real.shape or values.dtype.kind not in "iu":
-            raise ValueError(
-                f"outputs.{name} must be [n, T] = {list(real.shape)} integers, got {values.dtype} "
-                f"of shape {values.shape}"
-            )
-        wrong = np.flatnonzero(((values >= 0) != real).any(axis=1))
-        if wrong.size:
-            raise ValueError(
-                f"outputs.{name}[{wrong[0]}] must be >= 0 up to the length and -1 beyond it"
-            )
-    if labels is not None and (parts["labels"] >= labels).any():
-        i = int(np.flatnonzero((parts["labels"] >= labels).any(axis=1))[0])
-        raise ValueError(f"outputs.labels[{i}] has a label that is not in 0..{labels - 1}")
+    sizes = {"n": len(lengths)}
+    heads = array("outputs.heads", outputs.heads, "n T", sizes=sizes)
+    for name, high in (("heads", sizes["T"] + 1), ("labels", labels)):
+        if high is not None:
+            given = getattr(outputs, name)
+            array(f"outputs.{name}", given, "n T", "integers", sizes, range(high), length=lengths)
     for i, length in enumerate(lengths):
         fault = fault_of(heads[i, :length])
         if fault:

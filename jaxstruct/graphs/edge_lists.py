@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxstruct.core.checks import as_array, checked_size
+from jaxstruct.core.spec import array, refuse
 
 
 def grid_edges(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -47,24 +48,13 @@ def checked_edges(name: str, edges: object, nodes: int) -> np.ndarray:
       ValueError: they are no integers [E, 2], an end is not in 0..V-1, an edge joins a node to
         itself, or two edges join the same two nodes.
     """
-    array = as_array(name, edges, "[E, 2] integers")
-    if array.size == 0:
+    found = as_array(name, edges, "[E, 2] integers")
+    if found.size == 0:
         return np.zeros((0, 2), np.int32)
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be [E, 2] integers, got {array.dtype} of {array.shape}")
-    wrong = np.argwhere((array < 0) | (array >= nodes))
-    if wrong.size:
-        i, j = wrong[0]
-        raise ValueError(
-            f"{name}[{i}, {j}] is {array[i, j]}: expected a node 0..{nodes - 1}, counted from 0"
-        )
-    loops = np.flatnonzero(array[:, 0] == array[:, 1])
-    if loops.size:
-        raise ValueError(
-            f"{name}[{loops[0]}] joins node {array[loops[0], 0]} to itself: put its potentials "
-            "into those of the node"
-        )
-    ends = np.sort(array, axis=1)
+    array(name, found, "E 2", within=range(nodes), words="the nodes, counted from 0")
+    words = "two nodes: put the potentials of an edge from a node to itself into those of the node"
+    refuse(name, found, found[:, 0] == found[:, 1], words)
+    ends = np.sort(found, axis=1)
     order = np.lexsort(ends.T[::-1])
     same = np.flatnonzero((ends[order][1:] == ends[order][:-1]).all(axis=1))
     if same.size:
@@ -73,4 +63,4 @@ def checked_edges(name: str, edges: object, nodes: int) -> np.ndarray:
             f"{name}[{i}] and {name}[{j}] both join {ends[i, 0]} and {ends[i, 1]}: add their "
             "potentials or features up into one edge"
         )
-    return array.astype(np.int32)
+    return found.astype(np.int32)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_array, as_list, as_numbers, checked_dtype, checked_size
+from jaxstruct.core.checks import as_list, as_numbers, checked_dtype, checked_size
 from jaxstruct.core.sizes import size_class
+from jaxstruct.core.spec import array
 from jaxstruct.graphs.edge_lists import checked_edges
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 
@@ -61,17 +62,10 @@ def _tables_of_edges(
         raise ValueError(f"pairs must be {expected}, got shape {tables.shape}")
     if kinds is None:
         return tables, None
-    chosen = as_array("kinds", kinds, f"[E] = [{E}] integers")
-    if chosen.shape != (E,) or (E and chosen.dtype.kind not in "iu"):
-        raise ValueError(
-            f"kinds must be [E] = [{E}] integers, got {chosen.dtype} of {chosen.shape}"
-        )
-    wrong = np.flatnonzero((chosen < 0) | (chosen >= len(tables)))
-    if wrong.size:
-        raise ValueError(
-            f"kinds[{wrong[0]}] is {chosen[wrong[0]]}: expected a row of pairs, "
-            f"0..{len(tables) - 1}"
-        )
+    kinds = np.zeros(0, int) if E == 0 and np.size(kinds) == 0 else kinds
+    chosen = array(
+        "kinds", kinds, "E", "integers", {"E": E}, range(len(tables)), words="a row of pairs"
+    )
     return tables, chosen.astype(np.int32)
 
 
@@ -199,26 +193,22 @@ def _checked_factor(
 ) -> tuple[tuple[int, ...], np.ndarray]:
     """(nodes, table) of one factor."""
     name = f"factors[{number}]"
-    nodes = as_array(f"{name}[0]", scope, "the nodes of a table")
-    if nodes.ndim != 1 or not len(nodes) or nodes.dtype.kind not in "iu":
-        raise ValueError(f"{name}[0] must be the nodes of a table, integers, got {scope!r:.80}")
-    if (nodes < 0).any() or (nodes >= len(labels)).any() or len(set(nodes)) < len(nodes):
-        raise ValueError(
-            f"{name}[0] is {nodes.tolist()}: expected different nodes in 0..{len(labels) - 1}"
-        )
+    nodes = array(f"{name}[0]", scope, "nodes", within=range(len(labels)), words="nodes")
+    if not len(nodes) or len(set(nodes)) < len(nodes):
+        raise ValueError(f"{name}[0] is {nodes.tolist()}: expected different nodes, at least one")
     shape = tuple(int(size) for size in labels[nodes])
-    array = _checked_table(f"{name}[1]", table, f"of shape {shape}", len(shape))
-    if array.shape != shape:
+    found = _checked_table(f"{name}[1]", table, f"of shape {shape}", len(shape))
+    if found.shape != shape:
         raise ValueError(
             f"{name}[1] must be of shape {shape}, an axis a node of {nodes.tolist()}, got "
-            f"{array.shape}"
+            f"{found.shape}"
         )
-    if array.size > MOST_JOINT_LABELS and len(shape) > 2:
+    if found.size > MOST_JOINT_LABELS and len(shape) > 2:
         raise ValueError(
-            f"{name}[1] has {array.size} joint labels, at most {MOST_JOINT_LABELS} fit: split the "
+            f"{name}[1] has {found.size} joint labels, at most {MOST_JOINT_LABELS} fit: split the "
             "table into smaller ones"
         )
-    return tuple(int(v) for v in nodes), array
+    return tuple(nodes.tolist()), found
 
 
 class _Builder:

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import as_numbers, checked_size, text_of
+from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.spec import costs
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
 
@@ -78,24 +79,14 @@ def graph_loss(
             )
         kind = GraphLossKind(loss == "normalised_hamming", loss == "zero_one")
         return GraphLoss(jnp.asarray(1 - np.eye(labels), dtype), jnp.asarray(weights, dtype), kind)
-    costs = as_numbers("loss", loss, f"a name of {NAMES} or [{labels}, {labels}] costs")
-    if costs.shape != (labels, labels) or not np.isfinite(costs).all() or (costs < 0).any():
-        raise ValueError(
-            f"loss must be [S, S] = [{labels}, {labels}] finite costs >= 0, got shape {costs.shape}"
-        )
-    if np.diagonal(costs).any():
-        raise ValueError("loss must be 0 on its diagonal: a right label costs nothing")
+    table = costs("loss", loss, "S S", {"S": labels}, f"; or give a name of {NAMES}")
     kind = GraphLossKind(False, False)
-    return GraphLoss(jnp.asarray(costs, dtype), jnp.asarray(weights, dtype), kind)
+    return GraphLoss(jnp.asarray(table, dtype), jnp.asarray(weights, dtype), kind)
 
 
 def _checked_weights(loss: str | np.ndarray, node_weights: Sequence[float]) -> np.ndarray:
     """[W] with the 1 of class 0 in front."""
-    weights = as_numbers("node_weights", node_weights, "[W] weights of the classes of nodes")
-    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(
-            f"node_weights must be a list of finite numbers >= 0, got {text_of(node_weights)}"
-        )
+    weights = costs("node_weights", node_weights, "classes")
     if weights.size and isinstance(loss, str) and loss == "zero_one":
         raise ValueError(
             'node_weights: loss="zero_one" is of the labelling as a whole; take "hamming", '

@@ -23,9 +23,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import as_array, check_record, checked_size
+from jaxstruct.core.checks import check_record, checked_size
 from jaxstruct.core.contract import Bounded
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.spec import array
 from jaxstruct.core.types import AnyArray, Array
 from jaxstruct.graphs.edge_lists import complete_edges
 from jaxstruct.graphs.inputs import GraphInput
@@ -99,10 +100,7 @@ def set_marginals(outputs: np.ndarray) -> Marginals:
     Raises:
       ValueError: outputs are no such array.
     """
-    y = as_array("outputs", outputs, "[n, L] zeros and ones")
-    if y.ndim != 2 or y.dtype.kind not in "iub" or not np.isin(y, (0, 1)).all():
-        raise ValueError(f"outputs must be [n, L] zeros and ones, got {y.dtype} of {y.shape}")
-    y = y.astype(np.int32)
+    y = array("outputs", outputs, "n L", "zeros and ones", within=range(2)).astype(np.int32)
     first, second = complete_edges(y.shape[1]).T
     return Marginals(_one_hot(y, 2), _of_pairs(y[:, first], y[:, second], 2).astype(np.int32))
 

@@ -16,10 +16,8 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import (
-    as_array,
     check_choice,
     check_flag,
-    check_sparse,
     checked_dtype,
     checked_size,
 )
@@ -35,6 +33,7 @@ from jaxstruct.core.contract import (
     Space,
 )
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.spec import array, features
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
@@ -230,34 +229,16 @@ def _marginals_augmented(kind: _Kind, theta: SetTheta, y_true: Marginals, scale:
     return best_marginals(graph, kind.decoding.passes)
 
 
-def _check_inputs(d: int, inputs: PyTree) -> int:
-    if isinstance(inputs, SparseFeatures):
-        indices, values = np.asarray(inputs.indices), np.asarray(inputs.values)
-        check_sparse("inputs", indices, values, d, "[n, m]")
-        return len(indices)
-    array = as_array("inputs", inputs, f"[n, number_of_features = {d}]")
-    if array.ndim != 2 or array.shape[1] != d:
-        raise ValueError(f"inputs must be [n, number_of_features = {d}], got shape {array.shape}")
-    return len(array)
-
-
 def _check(d: int, L: int, relaxed: Static, inputs: PyTree, outputs: object = None) -> None:
     """Validation; outputs are given for training only."""
-    n = _check_inputs(d, inputs)
+    sizes = {"number_of_features": d, "L": L}
+    features("inputs", inputs, "n", sizes)
     if outputs is None:
         return
     if relaxed.value:
         check_marginals(outputs, "graphs.set_marginals")
         outputs = labels_of(jax.tree.map(np.asarray, outputs))
-    y = as_array("outputs", outputs, f"[n, L] = [{n}, {L}] zeros and ones")
-    if y.shape != (n, L) or y.dtype.kind not in "iub":
-        raise ValueError(
-            f"outputs must be [n, L] = [{n}, {L}] zeros and ones, got {y.dtype} of {y.shape}"
-        )
-    wrong = np.argwhere((y != 0) & (y != 1))
-    if wrong.size:
-        i, label = wrong[0]
-        raise ValueError(f"outputs[{i}, {label}] is {y[i, label]}: expected 0 or 1")
+    array("outputs", outputs, "n L", "zeros and ones", sizes, range(2))
 
 
 def _relaxed_parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.lengths import known
+from jaxstruct.core.spec import one_example
 from jaxstruct.core.types import AnyArray, Array
 
 PADDING = -1
@@ -81,13 +81,6 @@ def score_labels(potentials: GraphPotentials, labels: Array) -> Array:
     return total + jnp.sum(jnp.where(real, pairs, 0))
 
 
-def _shape_error(name: str, expected: str, leaf: Array) -> ValueError:
-    return ValueError(
-        f"potentials.{name} must be {expected}, got shape {tuple(leaf.shape)}; use jax.vmap for a "
-        "batch"
-    )
-
-
 def checked_potentials(potentials: GraphPotentials) -> GraphPotentials:
     """Potentials of one graph as arrays of one floating dtype, a table for each edge.
 
@@ -101,44 +94,19 @@ def checked_potentials(potentials: GraphPotentials) -> GraphPotentials:
             "potentials must be GraphPotentials (see graph_potentials), got "
             f"{type(potentials).__name__}"
         )
-    nodes, edges, pairs, *counts, kinds = jax.tree.map(jnp.asarray, potentials)
-    if nodes.ndim != 2 or 0 in nodes.shape:
-        raise _shape_error("nodes", "[V, S] of one graph, V >= 1 and S >= 1", nodes)
-    V, S = nodes.shape
-    if edges.ndim != 2 or edges.shape[1] != 2:
-        raise _shape_error("edges", "[E, 2]", edges)
-    E = edges.shape[0]
-    if pairs.ndim != 3 or pairs.shape[1:] != (S, S) or (kinds is None and len(pairs) != E):
-        wanted = f"[E, S, S] = [{E}, {S}, {S}]" if kinds is None else f"[K, S, S] = [K, {S}, {S}]"
-        raise _shape_error("pairs", wanted, pairs)
-    integers = [("edges", edges), ("number_of_nodes", counts[0]), ("number_of_edges", counts[1])]
-    for name, leaf in [*integers, *([] if kinds is None else [("kinds", kinds)])]:
-        if not jnp.issubdtype(leaf.dtype, jnp.integer):
-            raise ValueError(f"potentials.{name} must be integers, got {leaf.dtype}")
-    if kinds is not None and kinds.shape != (E,):
-        raise _shape_error("kinds", f"[E] = [{E}]", kinds)
-    dtype = jnp.result_type(nodes, pairs)
-    if not jnp.issubdtype(dtype, jnp.floating):
-        raise ValueError(f"potentials must be floating-point numbers, got {dtype}")
-    _check_counts(counts, (V, E))
+    integers = "edges", "number_of_nodes", "number_of_edges", "kinds"
+    sizes: dict[str, int] = {}
+    nodes, edges, pairs, *counts, kinds = one_example(
+        "potentials", potentials, sizes, integers, nodes="V S", edges="E 2",
+        pairs="E S S" if potentials.kinds is None else "K S S", number_of_nodes="",
+        number_of_edges="", kinds="E",
+    )  # fmt: skip
+    for name, count, size, least in zip(integers[1:], counts, "VE", (1, 0), strict=False):
+        if known(count) and not least <= int(np.asarray(count)) <= sizes[size]:
+            raise ValueError(
+                f"potentials.{name} must be in {least}..{sizes[size]}, got {int(np.asarray(count))}"
+            )
     if kinds is not None:
-        pairs = pairs.at[kinds].get(mode="clip") if len(pairs) else jnp.zeros((E, S, S), dtype)
-    counts = [count.astype(jnp.int32) for count in counts]
-    return GraphPotentials(
-        nodes.astype(dtype), edges.astype(jnp.int32), pairs.astype(dtype), *counts
-    )
-
-
-def _check_counts(counts: list[Array], most: tuple[int, int]) -> None:
-    """Look at the numbers of nodes and edges where they are known."""
-    for name, count, size, least in zip(
-        ("number_of_nodes", "number_of_edges"), counts, most, (1, 0), strict=True
-    ):
-        if count.ndim:
-            raise ValueError(
-                f"potentials.{name} must be a scalar, got shape {count.shape}; use jax.vmap"
-            )
-        if known(count) and not least <= int(np.asarray(count)) <= size:
-            raise ValueError(
-                f"potentials.{name} must be in {least}..{size}, got {int(np.asarray(count))}"
-            )
+        shape = sizes["E"], *pairs.shape[1:]
+        pairs = pairs.at[kinds].get(mode="clip") if len(pairs) else jnp.zeros(shape, pairs.dtype)
+    return GraphPotentials(nodes, edges, pairs, *counts)

@@ -13,15 +13,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import (
-    as_list,
-    check_record,
-    checked_lengths,
-    checked_size,
-    text_of,
-)
+from jaxstruct.core.checks import as_list, check_record, checked_size, text_of
 from jaxstruct.core.lengths import known
 from jaxstruct.core.sizes import size_class
+from jaxstruct.core.spec import checked_lengths
 from jaxstruct.core.types import AnyArray, Array
 
 PADDING = -1

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxstruct.core.checks import as_array, check_record, check_sparse, checked_lengths
-from jaxstruct.core.types import SparseFeatures
+from jaxstruct.core.checks import check_record
+from jaxstruct.core.spec import array, checked_lengths, features
 from jaxstruct.rankings.inputs import SampleInput
 from jaxstruct.rankings.losses import Measure, table_loss
 
@@ -17,57 +17,38 @@ MOST_CELLS = 128
 """Numbers of true, and of false positives that a loss is tried for."""
 
 
-def _check_inputs(d: int, inputs: Any) -> np.ndarray:
-    """[n, k] which rows are real; ValueError unless inputs are padded rows of d features."""
+def _check_inputs(d: int, inputs: Any) -> dict[str, int]:
+    """The sizes n and k; ValueError unless inputs are padded rows of d features."""
     check_record("inputs", inputs, SampleInput, "sample_inputs")
-    if isinstance(inputs.rows, SparseFeatures):
-        indices, values = map(np.asarray, inputs.rows)
-        check_sparse("inputs.rows", indices, values, d, "[n, k, m]")
-        n, k = indices.shape[:2]
-    else:
-        rows = as_array("inputs.rows", inputs.rows, f"[n, k, number_of_features = {d}] numbers")
-        if rows.ndim != 3 or rows.shape[2] != d or rows.dtype.kind != "f":
-            raise ValueError(
-                f"inputs.rows must be [n, k, number_of_features = {d}] floats, got {rows.dtype} of "
-                f"shape {rows.shape}"
-            )
-        n, k = rows.shape[:2]
-    length = checked_lengths("inputs.length", inputs.length, n, 1, k)
-    return np.arange(k) < length[:, None]
-
-
-def _check_integers(name: str, given: Any, real: np.ndarray, most: int, words: str) -> np.ndarray:
-    """[n, k] integers 0..most where real and -1 elsewhere, or ValueError."""
-    found = as_array(name, given, f"[n, k] = {list(real.shape)} {words}")
-    if found.shape != real.shape or found.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name} must be [n, k] = {list(real.shape)} {words}, got {found.dtype} of shape "
-            f"{found.shape}"
-        )
-    wrong = np.argwhere(np.where(real, (found < 0) | (found > most), found != -1))
-    if wrong.size:
-        i, place = wrong[0]
-        expected = words if real[i, place] else "-1 on padding"
-        raise ValueError(f"{name}[{i}, {place}] is {found[i, place]}: expected {expected}")
-    return found
+    sizes = {"number_of_features": d}
+    features("inputs.rows", inputs.rows, "n k", sizes, kind="floats")
+    checked_lengths("inputs.length", inputs.length, sizes["n"], 1, sizes["k"])
+    return sizes
 
 
 def check_rankings(d: int, inputs: Any, outputs: Any = None) -> None:
     """Raise ValueError unless these are queries, to train on with the relevance of documents."""
-    real = _check_inputs(d, inputs)
-    words, given = f"relevances 0..{MOST_RELEVANT}", inputs.relevance
+    sizes = _check_inputs(d, inputs)
+
+    def checked(name: str, grades: Any) -> np.ndarray:
+        grades_of = range(MOST_RELEVANT + 1)
+        return array(
+            name, grades, "n k", "integers", sizes, grades_of, length=inputs.length,
+            words="relevances",
+        )  # fmt: skip
+
+    given = inputs.relevance
     if given is not None:
-        given = _check_integers("inputs.relevance", given, real, MOST_RELEVANT, words)
+        given = checked("inputs.relevance", given)
     if outputs is None:
         return
-    found = _check_integers("outputs", outputs, real, MOST_RELEVANT, words)
+    found = checked("outputs", outputs)
     if given is None or (given != found).any():
         raise ValueError(
             "inputs.relevance must be the outputs of a training, since F compares documents of "
             "different relevance: sample_inputs(rows, relevance)"
         )
-    alike = np.where(real, found, found[:, :1])
-    if (alike == found[:, :1]).all():
+    if ((found == found[:, :1]) | (found < 0)).all():
         raise ValueError(
             "outputs have no query with documents of different relevance: no order to learn"
         )
@@ -75,17 +56,18 @@ def check_rankings(d: int, inputs: Any, outputs: Any = None) -> None:
 
 def check_labels(d: int, measure: Measure, inputs: Any, outputs: Any = None) -> None:
     """Raise ValueError unless these are samples, to train on with labels 0 and 1."""
-    real = _check_inputs(d, inputs)
+    sizes = _check_inputs(d, inputs)
     if outputs is None:
         return
-    found = _check_integers("outputs", outputs, real, 1, "labels 0 and 1")
-    for i, (P, n) in enumerate(zip((found > 0).sum(1), real.sum(1), strict=True)):
+    length = np.asarray(inputs.length)
+    found = array("outputs", outputs, "n k", "integers", sizes, range(2), length=length)
+    for i, (P, n) in enumerate(zip((found > 0).sum(1).tolist(), length.tolist(), strict=True)):
         if measure.at is not None and measure.at >= n:
             raise ValueError(
                 f"at must be below the examples of a sample, got {measure.at} where inputs[{i}] "
                 f"has {n}: all of them would be labelled positive"
             )
-        _check_losses(measure, int(P), int(n), f"outputs[{i}] has {P} positives of {n}")
+        _check_losses(measure, P, n, f"outputs[{i}] has {P} positives of {n}")
 
 
 def _check_losses(measure: Measure, P: int, n: int, where: str) -> None:

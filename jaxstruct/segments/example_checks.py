@@ -7,30 +7,26 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.chains import example_checks as chain_checks
-from jaxstruct.core.checks import as_array, checked_lengths
+from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.segments.losses import SegmentLoss
+
+_MADE = ": segment_inputs makes what training reads"
 
 
 def check_inputs(d: int, phrases: int, longest: int, inputs: Any, training: bool) -> None:
     """Raise ValueError unless padded inputs are of d features and f phrases; inputs: [n]."""
-    n, T = chain_checks.check_features(d, inputs.features)
-    if T < 1:
-        raise ValueError("inputs need at least one (padded) position, got T = 0")
-    length = checked_lengths("inputs.length", inputs.length, n, 0, T)
-    wanted = f"[n, T, M, P] integers, n = {n}, T = {T}, M <= longest = {longest}"
-    given = as_array("inputs.phrases", inputs.phrases, wanted)
-    fits = given.ndim == 4 and given.shape[:2] == (n, T) and given.shape[2] <= longest
-    if not fits or given.dtype.kind not in "iu":
-        raise ValueError(f"inputs.phrases must be {wanted}, got {given.dtype} of {given.shape}")
-    if given.size and not 0 <= given.min() <= given.max() <= phrases:
+    sizes = chain_checks.check_features(d, inputs.features)
+    length = checked_lengths("inputs.length", inputs.length, sizes["n"], 0, sizes["T"])
+    name, words = "inputs.phrases", f"{phrases} for no phrase"
+    array(name, inputs.phrases, "n T M P", "integers", sizes, range(phrases + 1), words=words)
+    if sizes["M"] > longest:
         raise ValueError(
-            f"inputs.phrases must be in 0..{phrases}, the number of phrases for none, got "
-            f"{given.min()}..{given.max()}"
+            f"{name} must be [n, T, M, P], M <= longest = {longest}: it is {sizes['M']}"
         )
     if not training or inputs.gram is None:  # a dual solver refuses these when it asks
         return
-    if np.shape(inputs.gram) != (n, T, T) or np.shape(inputs.same) != given.shape:
-        raise ValueError("inputs lack what training reads: make them by segment_inputs")
+    for name, axes in (("gram", "n T T"), ("same", "n T M P")):
+        array(f"inputs.{name}", getattr(inputs, name), axes, None, sizes, advice=_MADE)
     chain_checks.check_gram(inputs.features, np.asarray(inputs.gram), length)
 
 
@@ -41,29 +37,18 @@ def check_codes(allowed: np.ndarray, length: np.ndarray, outputs: Any) -> None:
       allowed: [L, S] bool, the lengths that segments of each label may have.
     """
     L, S = allowed.shape
-    y = as_array("outputs", outputs, "[n, T] integer codes")
-    if y.ndim != 2 or y.shape[0] != len(length):
-        raise ValueError(f"outputs must be [n, T] as the inputs, got shape {y.shape}")
-    chain_checks.check_labels(2 * S, length, y)
+    y = chain_checks.check_labels(2 * S, length, outputs, {"n": len(length)})
     begins, label, steps = y % 2 == 1, y // 2, np.arange(y.shape[1])
     real = y >= 0
     before = np.pad(label, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
-    wrong = np.argwhere(real & ~begins & (label != before))
-    if wrong.size:
-        i, t = wrong[0]
-        raise ValueError(
-            f"outputs[{i}, {t}] is {y[i, t]}, inside a segment of label {label[i, t]}, but no such "
-            f"segment is open: 2 s + 1 begins a segment of label s, 2 s carries it on"
-        )
+    words = "2 s + 1 to begin a segment of label s, and 2 s to carry it on, but none of {} is open"
+    inside = real & ~begins & (label != before)
+    refuse("outputs", y, inside, lambda i, t: words.format(label[i, t]))
     place = steps - np.maximum.accumulate(np.where(begins, steps, 0), axis=1)
-    wrong = np.argwhere(real & ~allowed[np.minimum(place, L - 1), label] | real & (place >= L))
-    if wrong.size:
-        i, t = wrong[0]
-        most = int(allowed[:, label[i, t]].sum())
-        raise ValueError(
-            f"outputs[{i}, {t}] stands in a segment of label {label[i, t]} of more than {most} "
-            f"tokens, the most that it may have ({len(wrong)} such): raise longest, or split it"
-        )
+    long = real & (~allowed[np.minimum(place, L - 1), label] | (place >= L))
+    most = allowed.sum(axis=0)
+    words = "a segment of label {} of at most {} tokens: raise longest, or split it"
+    refuse("outputs", y, long, lambda i, t: words.format(label[i, t], most[label[i, t]]))
 
 
 def check_counts(loss: SegmentLoss, outputs: Any) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import check_choice, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import is_tested, reads_differences
 from jaxstruct.core.types import PyTree
@@ -123,10 +123,17 @@ class Settings(NamedTuple):
     seed: int = 0
 
 
-_INTEGERS = (
-    "capacity", "max_capacity", "oracle_batch", "chunks", "group", "cached_sweeps", "active",
-    "certify_every", "block_steps", "warm_passes", "checked_examples", "synchronisations", "seed",
-)  # fmt: skip
+_CHOICES = {
+    "variant": ("auto", "subspace", "full"),
+    "safeguard": SAFEGUARDS,
+    "working_sets": ("auto", "grown", "enumerated"),
+}
+_LEAST = {
+    "capacity": 2, "max_capacity": 2, "oracle_batch": 1, "chunks": 1, "group": 1,
+    "cached_sweeps": 0, "active": 0, "certify_every": 1, "block_steps": 1, "warm_passes": 0,
+    "checked_examples": 0, "synchronisations": 1, "seed": -(2**31),
+}  # fmt: skip
+"""The least of each integer; a working set has the slack slot and another one."""
 
 
 class ResolvedSettings(NamedTuple):
@@ -165,53 +172,25 @@ def check_settings(settings: Settings) -> None:
     """Raise ValueError where a setting does not fit, or it is no Settings."""
     if not isinstance(settings, Settings):
         raise ValueError(f"settings must be Settings(...), got {text_of(settings)}")
-    choices = {
-        "variant": ("auto", "subspace", "full"),
-        "safeguard": SAFEGUARDS,
-        "working_sets": ("auto", "grown", "enumerated"),
-    }
-    for name, allowed in choices.items():
+    for name, allowed in _CHOICES.items():
+        check_choice(name, getattr(settings, name), allowed)
+    for name, least in _LEAST.items():
         value = getattr(settings, name)
-        if value not in allowed:
-            raise ValueError(f"{name} is {text_of(value)}; choose one of {allowed}")
-    for name in _INTEGERS:
-        value = getattr(settings, name)
-        may_be_none = Settings._field_defaults[name] is None
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            if value is not None or not may_be_none:
-                raise ValueError(f"{name} must be an integer, got {text_of(value)}")
-    for name in ("fading", "coverage"):
-        if not isinstance(getattr(settings, name), numbers.Real | None):
-            raise ValueError(f"{name} must be a number, got {text_of(getattr(settings, name))}")
-    least = {
-        "oracle_batch": 1,
-        "group": 1,
-        "block_steps": 1,
-        "capacity": 2,
-        "max_capacity": 2,
-        "certify_every": 1,
-        "chunks": 1,
-        "warm_passes": 0,
-        "checked_examples": 0,
-        "synchronisations": 1,
-    }
-    for name, bound in least.items():
-        if getattr(settings, name) is not None and getattr(settings, name) < bound:
-            zero_plane = " (the slack slot and one)" if bound == 2 else ""
-            got = getattr(settings, name)
-            raise ValueError(f"{name} must be at least {bound}{zero_plane}, got {got}")
-    if settings.cached_sweeps is not None and settings.cached_sweeps < 0:
-        raise ValueError(f"cached_sweeps must be at least 0, got {settings.cached_sweeps}")
+        if value is not None or Settings._field_defaults[name] is not None:
+            checked_size(name, value, least)
     if settings.capacity is not None and settings.capacity > settings.max_capacity:
         raise ValueError(
             f"capacity {settings.capacity} exceeds max_capacity {settings.max_capacity}"
         )
-    if settings.active is not None and (settings.active < 0 or settings.active in (1, 2)):
+    if settings.active in (1, 2):
         raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
-    if settings.fading is not None and not 0 <= settings.fading < 1:
-        raise ValueError(f"fading must lie in [0, 1), got {settings.fading}")
-    if settings.coverage is not None and not 0 < settings.coverage <= 1:
-        raise ValueError(f"coverage must lie in (0, 1], got {settings.coverage}")
+    for name, within, fits in (
+        ("fading", "[0, 1)", lambda value: 0 <= value < 1),
+        ("coverage", "(0, 1]", lambda value: 0 < value <= 1),
+    ):
+        value = getattr(settings, name)
+        if value is not None and not (isinstance(value, numbers.Real) and fits(value)):
+            raise ValueError(f"{name} must be a number in {within}, got {text_of(value)}")
     if settings.group is not None and settings.oracle_batch % settings.group:
         raise ValueError(
             f"group must divide oracle_batch, got {settings.group} and {settings.oracle_batch}"

@@ -15,10 +15,10 @@ from jaxstruct.core.checks import (
     as_list,
     check_choice,
     check_flag,
-    check_integers,
     text_of,
 )
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.spec import array
 
 MISSING = ("refuse", "add", "best")
 
@@ -162,11 +162,6 @@ def outputs_of(candidates: Candidates, predicted: np.ndarray) -> list:
     Raises:
       ValueError: they are no [n] rows of the table.
     """
-    predicted = np.asarray(predicted)
-    check_integers("predicted", predicted)
-    size = len(candidates.outputs)
-    if predicted.ndim != 1 or (
-        predicted.size and not 0 <= predicted.min() <= predicted.max() < size
-    ):
-        raise ValueError(f"predicted must be [n] rows 0..{size - 1}, got {text_of(predicted)}")
+    rows = range(len(candidates.outputs))
+    predicted = array("predicted", predicted, "n", within=rows, words="rows of the table")
     return [candidates.outputs[number] for number in predicted]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, check_integers, text_of
+from jaxstruct.core.checks import as_list, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
@@ -18,6 +18,7 @@ from jaxstruct.core.feature_encoding import (
 from jaxstruct.core.feature_rows import Rows, read_sequences
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.spec import array
 from jaxstruct.core.tables import Table, ranking
 from jaxstruct.strings.inputs import CandidateFeatures, feature_inputs
 from jaxstruct.strings.structure import candidates
@@ -83,8 +84,7 @@ class CandidateEncoding(NamedTuple):
         Args:
           outputs: [n] integers. lists: the n lists; None, or lists of rows, give positions.
         """
-        outputs = np.asarray(outputs)
-        check_integers("outputs", outputs, (len(outputs),))
+        outputs = array("outputs", outputs, "n")
         names = [None] * len(outputs) if lists is None else _names(lists)
         return [
             int(number) if own is None else own[number]

@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxstruct.core.checks import as_list, as_numbers, text_of
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.spec import costs
 from jaxstruct.kernels import check_positive_semidefinite
 
 ZERO_ONE = "zero_one"
@@ -80,10 +81,10 @@ def candidate_losses(
     """
     if len(lists) != len(true_outputs):
         raise ValueError(f"true_outputs are {len(true_outputs)}, lists {len(lists)}: one a list")
-    costs = [[loss(true, y) for y in own] for own, true in zip(lists, true_outputs, strict=True)]
-    rows = np.array([cost for own in costs for cost in own], np.float64)
-    _check_costs("loss", rows)
-    return Ragged(rows, np.cumsum([0, *map(len, costs)]))
+    found = [[loss(true, y) for y in own] for own, true in zip(lists, true_outputs, strict=True)]
+    rows = np.array([cost for own in found for cost in own], np.float64)
+    costs("loss", rows, "outputs")
+    return Ragged(rows, np.cumsum([0, *map(len, found)]))
 
 
 def checked_table(table: Any) -> np.ndarray:
@@ -92,26 +93,7 @@ def checked_table(table: Any) -> np.ndarray:
     Raises:
       ValueError: it is not square, not finite, has a negative entry, or Delta(y, y) != 0.
     """
-    delta = as_numbers("loss", table, "a table [M, M] of losses")
-    if delta.ndim != 2 or delta.shape[0] != delta.shape[1] or not delta.size:
-        raise ValueError(f"loss must be a table [M, M], got shape {delta.shape}")
-    _check_costs("loss", delta)
-    wrong = np.flatnonzero(np.diag(delta))
-    if wrong.size:
-        y = wrong[0]
-        raise ValueError(
-            f"loss[{y}, {y}] is {delta[y, y]:g}: an output must cost nothing against itself"
-        )
-    return delta
-
-
-def _check_costs(name: str, costs: np.ndarray) -> None:
-    wrong = np.argwhere(~(np.isfinite(costs) & (costs >= 0)))
-    if wrong.size:
-        at = tuple(int(i) for i in wrong[0])
-        raise ValueError(
-            f"{name}{list(at)} is {costs[at]:g} ({len(wrong)} such): losses must be finite and >= 0"
-        )
+    return costs("loss", table, "M M")
 
 
 def checked_loss(loss: Any) -> np.ndarray | None:
@@ -129,8 +111,4 @@ def checked_loss(loss: Any) -> np.ndarray | None:
             "loss must be numbers: make a table of a function by strings.loss_table, or a vector "
             "by strings.candidate_losses(..).rows"
         )
-    array = as_numbers("loss", loss, f'"{ZERO_ONE}", a table [M, M] or a vector [M]')
-    if array.ndim == 1 and array.size:
-        _check_costs("loss", array)
-        return array
-    return checked_table(array)
+    return costs("loss", loss, "M | M M", advice=f'; or give "{ZERO_ONE}"')

@@ -8,19 +8,15 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import check_integers, checked_dtype, checked_lengths, text_of
+from jaxstruct.core.checks import checked_dtype, checked_size, text_of
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
 from jaxstruct.trees.phrases.integer_trees import Encoding
 
-
-def _check_integer(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise ValueError(f"{name} must be an integer, got {text_of(value)}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
+_PADDED = "; see sentence_inputs, which pads them"
 
 
 def check_lengths(rows: Iterable[Any], tokens: int | None, name: str = "sentences") -> None:
@@ -35,7 +31,7 @@ def check_sentence_arguments(grammar: Grammar, sentences: object, tokens: int | 
     """Raise ValueError unless these are a grammar, lists of str, and T >= 2 (or None)."""
     check_grammar(grammar)
     if tokens is not None:
-        _check_integer("tokens", tokens, 2)
+        checked_size("tokens", tokens, 2)
     if isinstance(sentences, str) or not isinstance(sentences, (list, tuple, np.ndarray)):
         raise ValueError(
             "sentences must be a list of lists of str, one list a sentence, got "
@@ -45,28 +41,21 @@ def check_sentence_arguments(grammar: Grammar, sentences: object, tokens: int | 
         check_tokens(sentence, f"sentences[{row}]")
 
 
-def check_spans(spans: Any, lengths: np.ndarray, T: int, name: str = "spans") -> None:
+def check_spans(
+    spans: Any, lengths: np.ndarray, T: int, D: int | None = None, name: str = "spans"
+) -> None:
     """Raise ValueError unless spans are None, or numbers [n, T, T, D], finite where they are read.
 
     Args:
-      spans: features. lengths: [n]. T: padded tokens. name: what the message calls them.
+      lengths: [n]. T: padded tokens. D: features, None for any. name: what the message calls them.
     """
     if spans is None:
         return
-    spans, n = np.asarray(spans), len(lengths)
-    if spans.ndim != 4 or spans.shape[:3] != (n, T, T) or not np.issubdtype(spans.dtype, np.number):
-        raise ValueError(
-            f"{name} must be numbers [{n}, {T}, {T}, D], got shape {spans.shape} of dtype "
-            f"{spans.dtype}"
-        )
+    sizes = {"n": len(lengths), "T": T} | ({} if D is None else {"D": D})
+    spans = array(name, spans, "n T T D", "numbers", sizes)
     first, last = np.indices((T, T))
     read = (first < last) & (last < np.asarray(lengths)[:, None, None])
-    wrong = np.argwhere(read[..., None] & ~np.isfinite(spans))
-    if wrong.size:
-        raise ValueError(
-            f"{name} must be finite, got {spans[tuple(wrong[0])]} at {tuple(wrong[0].tolist())} "
-            f"({len(wrong)} such)"
-        )
+    refuse(name, spans, read[..., None] & ~np.isfinite(spans), "finite numbers")
 
 
 def checked_trees(trees: object) -> list[BinaryTree]:
@@ -94,11 +83,7 @@ def checked_trees(trees: object) -> list[BinaryTree]:
             )
         trees[row] = tree = BinaryTree(*map(np.asarray, tree))
         for name, leaf in tree._asdict().items():
-            if leaf.ndim != 1 or leaf.dtype.kind not in "iu":
-                raise ValueError(
-                    f"trees[{row}].{name} must be [T] integers of one tree, got {leaf.dtype} of "
-                    f"shape {leaf.shape}"
-                )
+            array(f"trees[{row}].{name}", leaf, "T")
     return trees
 
 
@@ -114,9 +99,9 @@ def checked_options(
     if not len(grammar.binary_rules):
         raise ValueError("grammar has no binary rule: there are no trees to learn")
     if longest is not None:
-        _check_integer("longest", longest, 2)
-    _check_integer("span_features", span_features, 0)
-    _check_integer("token_features", token_features, 0)
+        checked_size("longest", longest, 2)
+    checked_size("span_features", span_features, 0)
+    checked_size("token_features", token_features, 0)
     if span_features and token_features:
         raise ValueError(
             f"span_features, token_features: got {span_features} and {token_features}, expected "
@@ -132,37 +117,34 @@ def checked_options(
 
 
 def check_sentences(
-    V: int, D: int, inputs: SentenceInput, training: bool = True
-) -> tuple[int, int]:
-    """(n, T) of a batch of sentences. Those to predict may have unknown terminals.
+    V: int, D: int, A: int, inputs: SentenceInput, training: bool = True
+) -> dict[str, int]:
+    """The sizes n and T of a batch of sentences. Those to predict may have unknown terminals.
+
+    Args:
+      V, D, A: how many terminals, features of spans and of tokens the problem has.
 
     Raises:
-      ValueError: a shape, a length, a terminal or the features of spans do not fit.
+      ValueError: a shape, a length, a terminal or the features do not fit.
     """
-    terminals, length = (_array(inputs, name) for name in ("terminals", "length"))
-    if terminals.ndim != 2 or terminals.shape[1] < 2:
-        raise ValueError(
-            f"inputs.terminals must be [n, T], T >= 2, got shape {terminals.shape}; see "
-            "sentence_inputs"
-        )
-    n, T = terminals.shape
-    check_integers("inputs.terminals", terminals)
-    length = checked_lengths("inputs.length", length, n, 1, T)
+    sizes: dict[str, int] = {}
+    terminals = array("inputs.terminals", inputs.terminals, "n T", sizes=sizes, advice=_PADDED)
+    n, T = sizes["n"], sizes["T"]
+    if T < 2:
+        raise ValueError(f"inputs.terminals must be [n, T], T >= 2, got T = {T}{_PADDED}")
+    length = checked_lengths("inputs.length", inputs.length, n, 1, T)
     known = np.arange(T) < length[:, None]
-    wrong = np.argwhere(known & ((terminals < 0) | (terminals >= V)))
-    if training and wrong.size:
-        row, place = wrong[0]
-        raise ValueError(
-            f"inputs.terminals row {row} has {terminals[row, place]} at {place}, expected "
-            f"0..{V - 1} ({len(wrong)} such): a sentence to learn from needs terminals of the "
-            "grammar"
-        )
-    shape = None if inputs.spans is None else np.asarray(inputs.spans).shape
-    expected = (n, T, T, D) if D else None
-    if shape != expected:
-        raise ValueError(f"inputs.spans must be {expected}, got {shape}")
-    check_spans(inputs.spans, length, T, "inputs.spans")
-    return n, T
+    if training:
+        wrong = known & ((terminals < 0) | (terminals >= V))
+        refuse("inputs.terminals", terminals, wrong, f"0..{V - 1}, terminals of the grammar")
+    for name, count, option in (("spans", D, "span_features"), ("tokens", A, "token_features")):
+        if (getattr(inputs, name) is not None) != (count > 0):
+            wanted = "given, see sentence_inputs" if count else "None"
+            raise ValueError(f"inputs.{name} must be {wanted}: the problem has {option} = {count}")
+    check_spans(inputs.spans, length, T, D, "inputs.spans")
+    if A:
+        array("inputs.tokens", inputs.tokens, "n T A", sizes=sizes, within=range(-1, A))
+    return sizes
 
 
 def checked_token_features(
@@ -183,53 +165,17 @@ def checked_token_features(
             "token_features must be integers [tokens, A] of each sentence, with one A >= 1, for "
             f"{len(terminals)} sentences, got {len(found)}, the first ones of shapes {shapes[:3]}"
         )
-    check_integers("token_features", rows := np.concatenate(found))
+    rows = array("token_features", np.concatenate(found), "tokens A")
     return Ragged(rows.astype(np.int32), terminals.offsets, -1)
 
 
-def check_token_features(D: int, inputs: SentenceInput) -> None:
-    """Raise ValueError unless tokens have features of D, or none where D = 0."""
-    if (inputs.tokens is not None) != (D > 0):
-        wanted = "given, see sentence_inputs" if D else "None"
-        raise ValueError(f"inputs.tokens must be {wanted}: the problem has token_features = {D}")
-    if not D:
-        return
-    tokens, (n, T) = _array(inputs, "tokens"), np.shape(inputs.terminals)
-    if tokens.ndim != 3 or tokens.shape[:2] != (n, T):
-        raise ValueError(f"inputs.tokens must be [{n}, {T}, A], got shape {tokens.shape}")
-    check_integers("inputs.tokens", tokens)
-    if tokens.min() < -1 or tokens.max() >= D:
-        raise ValueError(
-            f"inputs.tokens must be in -1..{D - 1}, got {tokens.min()} to {tokens.max()}"
-        )
-
-
-def _array(inputs: SentenceInput, name: str) -> np.ndarray:
-    """A field as an array.
-
-    Raises:
-      ValueError: its rows are of different lengths.
-    """
-    try:
-        return np.asarray(getattr(inputs, name))
-    except ValueError as error:
-        raise ValueError(
-            f"inputs.{name} has rows of different lengths: pad them, see sentence_inputs"
-        ) from error
-
-
 def check_trees(
-    tables: GrammarTables, inputs: SentenceInput, outputs: BinaryTree, n: int, T: int
+    tables: GrammarTables, inputs: SentenceInput, outputs: BinaryTree, sizes: dict[str, int]
 ) -> None:
     """Raise ValueError unless every output is a tree of the grammar over its sentence."""
-    shapes = {name: np.shape(leaf) for name, leaf in zip(outputs._fields, outputs, strict=True)}
-    expected = dict.fromkeys(outputs._fields, (n, T - 1)) | {"symbols": (n, T)}
-    if shapes != expected:
-        raise ValueError(f"outputs must have shapes {expected}, got {shapes}; see tree_outputs")
-    for name, leaf in zip(outputs._fields, outputs, strict=True):
-        dtype = np.asarray(leaf).dtype
-        if not np.issubdtype(dtype, np.integer):
-            raise ValueError(f"outputs.{name} must be integers, got dtype {dtype}")
+    for name, leaf in outputs._asdict().items():
+        axes = "n T" if name == "symbols" else "n T-1"
+        array(f"outputs.{name}", leaf, axes, sizes=sizes, advice="; see tree_outputs")
     rows = zip(*(np.asarray(leaf).tolist() for leaf in outputs), strict=True)
     grammar = _Grammar(
         np.stack([np.asarray(leaf) for leaf in tables.rules], axis=1),

@@ -311,13 +311,13 @@ def _check(
     """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, SentenceInput, "sentence_inputs")
     training = outputs is not None
-    n, T = tree_checks.check_sentences(tables.lexical.shape[0], D, inputs, training)
-    tree_checks.check_token_features(token_features, inputs)
+    V = tables.lexical.shape[0]
+    sizes = tree_checks.check_sentences(V, D, token_features, inputs, training)
     if not training:
         return
-    strata.check_tokens(T)
+    strata.check_tokens(sizes["T"])
     check_record("outputs", outputs, BinaryTree, "tree_outputs")
-    tree_checks.check_trees(tables, inputs, outputs, n, T)
+    tree_checks.check_trees(tables, inputs, outputs, sizes)
 
 
 def grammar_tables(grammar: Grammar) -> GrammarTables:

@@ -241,16 +241,16 @@ def with_leaf(which, name, place, value):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (with_leaf(0, "first", (0, 1), 3), "inputs.first row 0 has the letter 3 at 1"),
-        (with_leaf(0, "second", (1, 0), -1), "inputs.second row 1 has the letter -1"),
-        (with_leaf(0, "lengths", (1, 0), 0), r"lengths of inputs.first\[1\] is 0"),
-        (with_leaf(0, "lengths", (0, 1), 2), "inputs.second row 0 has the letter -1 at 1"),
-        (with_leaf(1, "operations", (0, 1), 1), "row 0 covers letters 0..-1 of the second"),
-        (with_leaf(1, "operations", (1, 3), 2), "row 1 covers letters 0..2 of the second"),
-        (with_leaf(1, "operations", (0, 4), 0), "row 0 goes on after padding"),
-        (with_leaf(1, "operations", (0, 0), 7), "row 0 has 7 at 0"),
-        (lambda x, y: (x, y._replace(operations=y.operations[:, :4])), r"must be \[2, 5\]"),
-        (lambda x, y: (x._replace(second=x.second[:, 0]), y), r"\[n, M\], \[n, N\] and \[n, 2\]"),
+        (with_leaf(0, "first", (0, 1), 3), r"inputs.first\[0, 1\] is 3: expected 0..2, the"),
+        (with_leaf(0, "second", (1, 0), -1), r"inputs.second\[1, 0\] is -1: expected 0..2"),
+        (with_leaf(0, "lengths", (1, 0), 0), r"inputs.lengths\[1\] is .0, 2.: expected 1..3"),
+        (with_leaf(0, "lengths", (0, 1), 2), r"inputs.second\[0, 1\] is -1: expected 0..2"),
+        (with_leaf(1, "operations", (0, 1), 1), "covers the 1 letters .*; it covers 0..-1"),
+        (with_leaf(1, "operations", (1, 3), 2), "the 2 letters of the second .* 0..2"),
+        (with_leaf(1, "operations", (0, 4), 0), r"ions\[0, 4\] is 0: expected .* then PADDING"),
+        (with_leaf(1, "operations", (0, 0), 7), r"outputs.operations\[0, 0\] is 7: expected"),
+        (lambda x, y: (x, y._replace(operations=y.operations[:, :4])), "n = 2, width = 5"),
+        (lambda x, y: (x._replace(second=x.second[:, 0]), y), r"second must be \[n = 2, N\]"),
         (lambda x, y: (tuple(x), y), "must be an AlignmentInput"),
         (lambda x, y: (x, (y.operations, y.begin)), "AlignmentOutput"),
     ],
@@ -267,7 +267,7 @@ def test_a_global_alignment_begins_at_the_first_letters():
         y.begin[0] = [1, 0]
         return x, y
 
-    refused("first sequence, .*: it must cover all of them", check, late)
+    refused("covers the 2 letters of the first sequence; it covers 1..1", check, late)
     check(late, mode="local")
 
 
@@ -317,7 +317,7 @@ PAIR_OF = [np.array([0, 1])]
         ),
         (lambda: pairwise_alignment(4, dtype=int), 'dtype must be "float32" or "float64"'),
         (lambda: alignment_inputs(3, PAIR_OF), "firsts must be a list of sequences"),
-        (lambda: alignment_inputs(["AC"], PAIR_OF), r"firsts\[0\] is text"),
+        (lambda: alignment_inputs(["AC"], PAIR_OF), "must be .* got <U2 .*alignments.encode"),
         (lambda: alignment_inputs([[0.5]], PAIR_OF), r"firsts\[0\] must be .* got float64"),
         (
             lambda: alignment_inputs(PAIR_OF, PAIR_OF, 5),
@@ -326,7 +326,7 @@ PAIR_OF = [np.array([0, 1])]
         (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5.0, 6)), r"size\[0\] must be .* got 5.0"),
         (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5, 6, 7)), r"size must be \(M, N\)"),
         (lambda: alignment_outputs([[0.5]], None, 4), r"operations\[0\] must be .* got float64"),
-        (lambda: alignment_outputs([[0]], [0, 1], 4), r"begin must be \[1, 2\] integers"),
+        (lambda: alignment_outputs([[0]], [0, 1], 4), r"begin must be \[n = 1, 2\] integers"),
         (lambda: alignment_outputs([[0]], [[0.5, 1]], 4), "begin must be .* got float64"),
         (lambda: alignment_outputs([[0]], None, 4.0), "width must be .* got 4.0"),
         (lambda: alignment_outputs("PDI", None, 4), "operations must be a list"),

@@ -142,17 +142,20 @@ def test_refusals_name_the_example():
     with refused(r"inputs\[0\] has no output: its pairs allow 2 at once, and .* matching has 3"):
         check([x], [[("a", "p"), ("c", "q")]])
     check([x], [[("a", "p"), ("c", "q")]], unmatched=True)
-    refused("pair that the input does not have", check, [x], [[("a", "q")]], unmatched=True)
+    refused("expected a pair that the input has", check, [x], [[("a", "q")]], unmatched=True)
     grid = np.zeros((2, 3, 1))
-    with refused(r"outputs\[0\] matches 1 pairs of 2: all of the smaller set must be matched"):
+    with refused(r"outputs\[0\] is .* expected 2 pairs, all of the smaller set matched, not 1"):
         check([grid], [[(0, 1)]])
     problem, inputs, _ = prepare([grid], [[(0, 1), (1, 2)]])
-    for wrong, words in (([3, 0], "to 3: example 0 has"), ([1, 1], "column 1 twice")):
+    for wrong, words in (
+        ([3, 0], r"outputs\[0, 0\] is 3: expected 2 rows and 3 columns"),
+        ([1, 1], "no column twice"),
+    ):
         refused(words, js.fit, problem, inputs, js.ragged([np.array(wrong)], -1))
     pairs = js.ragged([np.array([[0, 1], [0, 1]])], -1)
     twice = js.assignments.matching_inputs(js.ragged([grid[0, :2]]), [[1, 2]], pairs=pairs)
     refused(
-        r"inputs.pairs\[0\]\[1\] is .* pairs must be in the order",
+        r"inputs.pairs\[0, 1\] is \[0, 1\]: expected pairs in the order",
         js.predict,
         problem,
         problem.initial_weights,

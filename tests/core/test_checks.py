@@ -28,36 +28,6 @@ def test_sizes_numbers_flags_choices():
         refused("dtype must be", checks.checked_dtype, value)
 
 
-@pytest.mark.parametrize(
-    "lengths, match",
-    [
-        ([1.0, 2.0], r"l must be \[n = 2\] integers, got float64"),
-        ([True, False], "l must be .* got bool"),
-        ([1, 2, 3], "l must be .* got int64 of shape"),
-        ([[1], [1, 2]], "l must be .n. integers, got"),
-        ([1, 2**32 + 3], r"l\[1\] is 4294967299: expected 0..5"),
-        ([-1, 9], r"l\[0\] is -1: expected 0..5, the padded length \(2 such\); correct them"),
-        (None, "l must be"),
-    ],
-)
-def test_lengths(lengths, match):
-    refused(match, checks.checked_lengths, "l", lengths, 2, 0, 5, "; correct them")
-    for dtype in (np.int64, np.uint8, np.int32):
-        good = checks.checked_lengths("l", np.array([0, 5], dtype), 2, 0, 5)
-        assert good.dtype == np.int32 and good.tolist() == [0, 5]
-
-
-def test_integers_of_32_bits():
-    assert checks.checked_int32("a", [[1, 2]], (None, 2)).dtype == np.int32
-    for value, match in (
-        ([[1, 2**31]], r"a\[0\]\[1\] is 2147483648, which 32 bits"),
-        ([1, 2], "a must be .n, 2. integers, got int64 of shape"),
-        ([[0.5, 1]], "got float64"),
-        ("text", "got <U4"),
-    ):
-        refused(match, checks.checked_int32, "a", value, (None, 2))
-
-
 @pytest.mark.parametrize("shape", [(4, 3), (2, 2, 3)])
 def test_features_named_twice(shape):
     """Sorted or not; entries of value 0 name nothing."""

@@ -25,9 +25,9 @@ def test_a_complete_graph() -> None:
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([[0, 3]], r"edges\[0, 1\] is 3: expected a node 0..2, counted from 0"),
+        ([[0, 3]], r"edges\[0, 1\] is 3: expected 0..2, the nodes, counted from 0"),
         ([[0, 1], [-1, 2]], r"edges\[1, 0\] is -1"),
-        ([[0, 1], [2, 2]], r"edges\[1\] joins node 2 to itself"),
+        ([[0, 1], [2, 2]], r"edges\[1\] is \[2, 2\]: expected two nodes"),
         ([[0, 1], [1, 2], [1, 0]], r"edges\[0\] and edges\[2\] both join 0 and 1"),
         ([[0.0, 1.0]], r"edges must be \[E, 2\] integers, got float64"),
         ([[0, 1, 2]], r"edges must be \[E, 2\] integers"),

@@ -50,7 +50,7 @@ def test_a_plan_is_an_elimination(kind: str) -> None:
 def test_refusals() -> None:
     with refused("width is 1, but the order found needs 2: raise it"):
         elimination(3, complete_edges(3), 1)
-    refused(r"edges\[0\] joins node 1 to itself", elimination, 3, [[1, 1]])
+    refused(r"edges\[0\] is \[1, 1\]: expected two nodes", elimination, 3, [[1, 1]])
     refused(r"plans must be of one width, at least one plan, got \[\]", stacked_plans, [], 3, 3)
     both = [elimination(3, complete_edges(3)), elimination(3, [])]
     refused(r"got \[1, 2\]", stacked_plans, both, 3, 3)

@@ -193,15 +193,15 @@ def test_sets_where_marginals_are_wanted_are_refused() -> None:
     whole = set_marginals(Y)
     with refused("outputs.nodes must be 5040 at one label each"):
         js.fit(problem, X, whole._replace(nodes=whole.nodes // 2))
-    refused(r"outputs must be \[n, L\] zeros and ones", set_marginals, Y + 1)
+    refused(r"outputs\[0, 1\] is 2: expected 0..1", set_marginals, Y + 1)
 
 
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (X[:, :2], Y, r"inputs must be \[n, number_of_features = 3\], got shape \(12, 2\)"),
-        (X, Y[:, :2], r"outputs must be \[n, L\] = \[12, 3\] zeros and ones"),
-        (X, Y + 1, r"outputs\[\d+, \d\] is 2: expected 0 or 1"),
+        (X[:, :2], Y, r"inputs must be \[n, number_of_features = 3\], got .* \(12, 2\)"),
+        (X, Y[:, :2], r"outputs must be \[n = 12, L = 3\] zeros and ones"),
+        (X, Y + 1, r"outputs\[\d+, \d\] is 2: expected 0..1"),
     ],
 )
 def test_refusals_of_examples(x: np.ndarray, y: np.ndarray, message: str) -> None:

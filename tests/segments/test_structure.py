@@ -305,15 +305,22 @@ def test_refusals_name_the_example():
     made = problem(outside=1)
     wrong = y.copy()
     wrong[2, :2] = [1, 2]
-    refused(r"outputs\[2, 1\] is 2, inside a segment of label 1", js.fit, made, x, wrong, C=1.0)
+    refused(r"outputs\[2, 1\] is 2: .* but none of 1 is open", js.fit, made, x, wrong, C=1.0)
     wrong[2, :2] = [3, 2]
-    refused(r"outputs\[2, 1\] stands in a segment of label 1 of more than 1", js.fit, made, x,
+    refused(r"outputs\[2, 1\] is 2: expected a segment of label 1 of at most 1", js.fit, made, x,
             wrong, C=1.0)  # fmt: skip
     x, y = training_set(3, 1)
     y[:, :2] = 1
     refused(r"most_segments is 2, but outputs\[", js.fit, problem("f1", 1, most_segments=2), x, y,
             C=1.0)  # fmt: skip
-    refused(r"phrases must be in 0..3", js.fit, made, x._replace(phrases=x.phrases + 1), y, C=1.0)
+    refused(
+        r"phrases\[0, 0, 0, 0\] is \d: expected 0..3, 3 for no phrase",
+        js.fit,
+        made,
+        x._replace(phrases=x.phrases + 1),
+        y,
+        C=1.0,
+    )
     refused("loss", problem, "f2")
     refused("outside", problem, outside=2)
     refused("longest", segmenter, 2, 2, 0)

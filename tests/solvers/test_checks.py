@@ -88,22 +88,10 @@ def test_sizes():
 @pytest.mark.parametrize(
     "options, match",
     [
-        ({"C": 0.0}, "C must be a positive finite number, got 0.0"),
-        ({"C": -1}, "C must be a positive finite number, got -1"),
-        ({"C": float("nan")}, "C must be a positive finite number, got nan"),
-        ({"C": float("inf")}, "C must be a positive finite number, got inf"),
-        ({"C": "1"}, "C must be a positive finite number, got '1'"),
-        ({"C": None}, "C must be a positive finite number, got None"),
-        ({"tolerance": 0.0}, "tolerance must be a positive"),
-        ({"tolerance": -1e-3}, "tolerance must be a positive"),
-        ({"tolerance": float("nan")}, "tolerance must be a positive"),
+        ({"C": None}, "C must be finite and > 0, one number, got None"),
         ({"tolerance": 1e-6}, "tolerance 1e-06 is below what float32 certifies .*float64"),
-        ({"epsilon": 0.0}, "epsilon must be a positive finite number, got 0.0"),
-        ({"epsilon": -0.1}, "epsilon must be a positive finite number, got -0.1"),
-        ({"epsilon": float("nan")}, "epsilon must be a positive"),
         ({"tolerance": None}, "tolerance and epsilon are both None"),
         ({"max_passes": 0}, "max_passes must be at least 1, got 0"),
-        ({"min_margin": 0.0}, "min_margin must be a positive"),
         ({"formulation": "svm3"}, "formulation is 'svm3'; choose one of svm0, svm1"),
         ({"formulation": "SVM1"}, "formulation is 'SVM1'"),
         ({"example_weights": np.ones(5)}, r"example_weights must be \[n = 6\], got shape \(5,\)"),
@@ -117,12 +105,19 @@ def test_numbers(options, match):
     refuse(match, **options)
 
 
+@pytest.mark.parametrize("name", ["C", "tolerance", "epsilon", "min_margin"])
+def test_numbers_above_0(name):
+    for value in (0.0, -0.1, float("nan"), float("inf")):
+        refuse(f"{name} must be finite and > 0, got {value}", **{name: value})
+    refuse(f"{name} must be finite and > 0, one number, got '1'", **{name: "1"})
+
+
 @pytest.mark.parametrize(
     "options, match",
     [
         ({"variant": "both"}, "variant is 'both'; choose one of"),
         ({"safeguard": "hope"}, "safeguard is 'hope'; choose one of"),
-        ({"capacity": 1}, "capacity must be at least 2 .*got 1"),
+        ({"capacity": 1}, "capacity must be at least 2, got 1"),
         ({"oracle_batch": 0}, "oracle_batch must be at least 1, got 0"),
         ({"oracle_batch": -8}, "oracle_batch must be at least 1, got -8"),
         ({"group": 0}, "group must be at least 1, got 0"),
@@ -134,16 +129,16 @@ def test_numbers(options, match):
         ({"capacity": 16, "max_capacity": 8}, "max_capacity"),
         ({"cached_sweeps": -1}, "cached_sweeps"),
         ({"warm_passes": -1}, "warm_passes"),
-        ({"fading": 1.0}, "fading must lie in"),
+        ({"fading": 1.0}, r"fading must be a number in \[0, 1\), got 1.0"),
         ({"certify_every": 0}, "certify_every must be at least 1, got 0"),
         ({"chunks": 0}, "chunks must be at least 1, got 0"),
-        ({"active": -1}, "active must be 0 .all slots. or at least 3, got -1"),
+        ({"active": -1}, "active must be at least 0, got -1"),
         ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
-        ({"capacity": "8"}, "capacity must be an integer, got '8'"),
-        ({"oracle_batch": 16.0}, "oracle_batch must be an integer, got 16.0"),
-        ({"seed": "a"}, "seed must be an integer, got 'a'"),
-        ({"fading": "fast"}, "fading must be a number, got 'fast'"),
-        ({"coverage": 0.0}, r"coverage must lie in \(0, 1\], got 0.0"),
+        ({"capacity": "8"}, "capacity must be .* integer, got '8'"),
+        ({"oracle_batch": 16.0}, "oracle_batch must be .* integer, got 16.0"),
+        ({"seed": "a"}, "seed must be at least .* integer, got 'a'"),
+        ({"fading": "fast"}, "fading must be a number in .* got 'fast'"),
+        ({"coverage": 0.0}, r"coverage must be a number in \(0, 1\], got 0.0"),
     ],
 )
 def test_settings(options, match):
@@ -377,10 +372,10 @@ def test_problems_without_checks_of_their_own():
         ({"callback": 3}, "callback must be a function of a Progress, got 3"),
         ({"formulation": None}, "formulation is None; choose one of svm0"),
         ({"formulation": ["svm1"]}, "formulation is .'svm1'.; choose one of svm0"),
-        ({"max_passes": "5"}, "max_passes must be an integer, got '5'"),
+        ({"max_passes": "5"}, "max_passes must be at least 1, a Python integer, got '5'"),
         (
             {"C": np.ones(10_000)},
-            "C must be a positive finite number, got ndarray float64 of shape",
+            "C must be finite and > 0, one number, got ndarray float64 of shape",
         ),
         ({"example_weights": ["a"] * 6}, "example_weights must hold real numbers"),
         ({"start": {"weights": np.zeros((3, 3))}}, "start must be a Solution of fit, got dict"),

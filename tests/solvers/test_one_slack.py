@@ -310,7 +310,7 @@ def test_callback_stops_and_limits_are_reported():
         ({"capacity": 1}, "capacity must be an integer of at least 2"),
         ({"capacity": 8.0}, "capacity must be an integer"),
         ({"batch": 0}, "batch must be at least 1"),
-        ({"C": -1.0}, "C must be a positive"),
+        ({"C": -1.0}, "C must be finite and > 0"),
         ({"tolerance": None}, "at least one stopping rule"),
         ({"outputs": np.full(N, K)}, "outside 0..3"),
         ({"inputs": np.full((N, D), np.nan)}, "NaN"),

@@ -169,7 +169,10 @@ X, Y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
         ((X, np.zeros((40, 7), int)), r"outputs hold an array of shape \(40, 7\), but inputs"),
         ((X, LABELS), r"outputs must agree .* jaxstruct.ragged"),
         ((js.ragged(TOKENS), Y), "inputs must be a ChainInput .*, got ndarray float32"),
-        ((X, js.ragged([y.astype(float) for y in LABELS])), "outputs must be integer labels"),
+        (
+            (X, js.ragged([y.astype(float) for y in LABELS])),
+            "outputs must be .* integers, got float64 .*core.labels",
+        ),
         ((X._replace(features=js.ragged([x[:, :2] for x in TOKENS])), Y), "number_of_features = 4"),
     ],
 )
@@ -182,8 +185,8 @@ def test_refusals(examples, message, monkeypatch) -> None:
     ("features", "message"),
     [
         (js.ragged(LABELS), r"features must be a Ragged of \[l, d\] numbers, a row a token"),
-        (TOKENS, "features must be a jaxstruct.ragged of n sequences .* got"),
-        (np.zeros((3, 4)), r"features must be a jaxstruct.ragged of n .* of shape \(3, 4\)"),
+        (TOKENS, r"features must be \[n, T, d\], got .array.* takes a jaxstruct.ragged"),
+        (np.zeros((3, 4)), r"features must be \[n, T, d\], got .* of shape \(3, 4\): .*ragged"),
         (np.zeros((3, 4, 2)), r"length must be .* of padded features, got None: .*ragged"),
         (js.from_scipy(scipy.sparse.eye(4)), "features.indices must be .*from_scipy.* offsets"),
         (

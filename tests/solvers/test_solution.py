@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from experiments.machines.reference.reference_algorithm import fit_reference
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
-from jaxstruct.solvers.reference.reference_algorithm import fit_reference
 from jaxstruct.solvers.settings import Settings
 
 

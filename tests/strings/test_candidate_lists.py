@@ -54,7 +54,7 @@ BAD: dict[str, tuple[Callable, str]] = {
     "table": (lambda: number_candidates(LISTS, table=["a"], shared=False), "shared numbers"),
     "range": (
         lambda: outputs_of(number_candidates(LISTS), np.array([9])),
-        "predicted must be [n] rows 0..3",
+        "predicted[0] is 9: expected 0..3, rows of",
     ),
 }
 

@@ -40,7 +40,7 @@ BAD: dict[str, tuple[Callable, str]] = {
     "diagonal": (lambda: checked_loss(np.ones((2, 2))), "loss[0, 0] is 1"),
     "negative": (lambda: checked_loss(np.array([0.0, -1.0])), "loss[1] is -1"),
     "nan": (lambda: loss_table("ab", lambda a, b: np.nan), "loss[0, 0] is nan"),
-    "shape": (lambda: checked_loss(np.zeros((2, 3))), "loss must be a table [M, M]"),
+    "shape": (lambda: checked_loss(np.zeros((2, 3))), "loss must be [M] or [M, M] numbers, got"),
     "count": (lambda: candidate_losses([["a"]], [], max), "true_outputs are 0, lists 1"),
     "words": (lambda: checked_loss("f1"), "loss is 'f1'; expected \"zero_one\""),
     "function": (lambda: checked_loss(max), "strings.loss_table"),

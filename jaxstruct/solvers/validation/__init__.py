@@ -1,1 +1,1 @@
-"""What is checked before anything compiles, and tried at the first examples."""
+"""`checks` of what a user gives; the other modules: that the functions of a problem agree."""

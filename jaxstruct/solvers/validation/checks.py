@@ -15,6 +15,8 @@ from jaxstruct.core.checks import (
     FINEST,
     NoOutput,
     checked_example_weights,
+    checked_number,
+    checked_size,
     kind_and_text_of,
     text_of,
 )
@@ -44,11 +46,6 @@ def rounding(dtype: jnp.dtype) -> float:
     return 10 * FINEST.get(str(dtype), 1e-3)
 
 
-def _positive(name: str, value: float) -> None:
-    if not (isinstance(value, (int, float, np.number)) and math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive finite number, got {text_of(value)}")
-
-
 def check_callback(callback: Any) -> None:
     """Raise ValueError unless it is None or a function."""
     if callback is not None and not callable(callback):
@@ -57,18 +54,16 @@ def check_callback(callback: Any) -> None:
 
 def check_batch(batch: Any) -> None:
     """Raise ValueError unless it is an integer of at least 1."""
-    if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
-        raise ValueError(f"batch must be at least 1, an integer, got {text_of(batch)}")
+    checked_size("batch", batch)
 
 
 def check_is_problem(problem: Any) -> None:
     """Raise ValueError unless it is a Problem."""
     if not isinstance(problem, Problem):
-        todo = (
-            "call it, since it makes one"
-            if _makes_a_problem(problem)
-            else ("it is the first argument, before the examples")
-        )
+        method = callable(problem) and getattr(problem, "__name__", "") == "problem"
+        todo = "call it, since it makes one" if method else (
+            "it is the first argument, before the examples"
+        )  # fmt: skip
         raise ValueError(
             "problem must be a Problem (of multiclass, chain, make_problem, ...), got "
             f"{kind_and_text_of(problem)}: {todo}"
@@ -87,11 +82,6 @@ def check_is_problem(problem: Any) -> None:
                     f"{kind_and_text_of(function)}: make_problem wraps functions, _replace does "
                     "not; build the problem anew, or wrap the function"
                 )
-
-
-def _makes_a_problem(given: Any) -> bool:
-    """Whether it is the method `problem` of an encoding, not called."""
-    return callable(given) and getattr(given, "__name__", "") == "problem"
 
 
 def check_certifiable(name: str, tolerance: float, dtype: jnp.dtype) -> None:
@@ -118,19 +108,15 @@ def check_run(
       ValueError: C, tolerance, epsilon, max_passes or min_margin is out of its range, no stopping
         rule is left, or the dtype cannot certify the tolerance.
     """
-    _positive("C", C)
-    _positive("min_margin", min_margin)
     if tolerance is None and epsilon is None:
         raise ValueError("tolerance and epsilon are both None: give at least one stopping rule")
-    for name, value in (("tolerance", tolerance), ("epsilon", epsilon)):
-        if value is not None:
-            _positive(name, value)
+    stops = {"tolerance": tolerance, "epsilon": epsilon}
+    numbers = {"C": C, "min_margin": min_margin} | {k: v for k, v in stops.items() if v is not None}
+    for name, value in numbers.items():
+        checked_number(name, value, strict=True)
     if tolerance is not None:
         check_certifiable("tolerance", tolerance, dtype)
-    if isinstance(max_passes, bool) or not isinstance(max_passes, (int, np.integer)):
-        raise ValueError(f"max_passes must be an integer, got {text_of(max_passes)}")
-    if max_passes < 1:
-        raise ValueError(f"max_passes must be at least 1, got {max_passes}")
+    checked_size("max_passes", max_passes)
 
 
 def _scalar_advice(tree: PyTree, leaf: Any) -> str:

@@ -17,12 +17,10 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core import derived_inference
-from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Marginals, Problem
 from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.validation.checks import outline
-from jaxstruct.solvers.validation.function_checks import call, check_shapes, several
+from jaxstruct.solvers.validation.function_checks import returned, several
 from jaxstruct.solvers.validation.oracle_rules import largest_difference, times_listed
 
 CONTRACTS = {
@@ -76,9 +74,13 @@ def compared_functions(
     theta = jax.eval_shape(problem.model.potentials, problem.initial_weights, x)
     scalar, key = jnp.zeros(()), jax.eval_shape(jax.random.key, 0)
     best, two = jnp.zeros(BEST), several(y, BEST)
+
+    def sums(found: Any) -> PyTree:
+        return found._replace(log_partition=scalar) if isinstance(found, Marginals) else ()
+
     calls = {
         "log_loss": ("(theta, y) -> -log P(y | x)", (theta, y), scalar),
-        "marginals": ("theta -> jaxstruct.Marginals with a scalar log_partition", (theta,), None),
+        "marginals": ("theta -> jaxstruct.Marginals with a scalar log_partition", (theta,), sums),
         "k_best": ("(theta, k) -> (y[k], F[k])", (theta,), (two, best)),
         "sample": ("(theta, key) -> y", (theta, key), y),
         "softmax_margin": ("(theta, y_true, mu) -> a scalar", (theta, y, scalar), scalar),
@@ -87,28 +89,20 @@ def compared_functions(
     names, refused = [], {}
     for field, (contract, arguments, wanted) in calls.items():
         function: Any = getattr(given, field)
-        derived = getattr(function, "func", None)
-        if function is None or (field == "log_loss" and not given.facts.exact):
-            continue
-        if listed is None and getattr(derived, "__module__", "") == derived_inference.__name__:
+        module = getattr(getattr(function, "func", None), "__module__", "")
+        of_list = listed is None and module == derived_inference.__name__
+        few = "k_best" in field and count < BEST  # there is no k-th output to hold it against
+        loose = field == "log_loss" and not given.facts.exact
+        if function is None or of_list or few or loose:
             continue
         if "k_best" in field:
-            if count < BEST:  # there is no k-th output to hold it against
-                continue
             function = Partial(_with_count, function)
         words = _refusal(function, arguments)
         if words is not None:
             refused[f"inference.{field}"] = words
             continue
-        name = f"inference.{field}"
-        found = call(name, contract, function, *arguments)
-        if field == "marginals":
-            if not isinstance(found, Marginals):
-                raise ValueError(f"{name} returns {text_of(found)}: it must be {contract}")
-            found, wanted = found.log_partition, scalar
-            names.append("log_partition")
-        check_shapes(name, contract, found, wanted, jnp.generic, outline(wanted))
-        names.append(field)
+        returned(f"inference.{field}", contract, function, arguments, wanted)
+        names += ["log_partition"] * (field == "marginals") + [field]
     return tuple(names), refused
 
 
@@ -169,29 +163,35 @@ def inference_excess(
     def best_of(values: Array) -> Array:
         return jax.lax.top_k(values, BEST)[0]
 
-    def pairs_of(name: str) -> tuple[PyTree, PyTree]:
-        """(what a function says, what the sum over all outputs says)."""
-        if name == "log_loss":
-            return inference.log_loss(theta, y_true), jax.nn.logsumexp(scores - truth)
-        if name == "log_partition":
-            return inference.marginals(theta).log_partition, jax.nn.logsumexp(scores)
-        if name == "k_best":
-            found, claimed = inference.k_best(theta, BEST)
-            return (claimed, score(theta, found)), (best_of(scores),) * 2
-        if name == "sample":
-            keys = jax.random.split(jax.random.key(0), DRAWN)
-            drawn = jax.lax.map(partial(inference.sample, theta), keys)
-            return (times_listed(outputs, drawn) > 0).astype(truth.dtype), jnp.ones_like(truth)
-        if name == "softmax_margin":
-            wanted = MU * jax.nn.logsumexp((losses + scores - truth) / MU)
-            return inference.softmax_margin(theta, y_true, jnp.asarray(MU, truth.dtype)), wanted
+    def k_best() -> tuple:
+        found, claimed = inference.k_best(theta, BEST)
+        return (claimed, score(theta, found)), (best_of(scores),) * 2
+
+    def sample() -> tuple:
+        keys = jax.random.split(jax.random.key(0), DRAWN)
+        drawn = jax.lax.map(partial(inference.sample, theta), keys)
+        return (times_listed(outputs, drawn) > 0).astype(truth.dtype), jnp.ones_like(truth)
+
+    def softmax_margin() -> tuple:
+        wanted = MU * jax.nn.logsumexp((losses + scores - truth) / MU)
+        return inference.softmax_margin(theta, y_true, jnp.asarray(MU, truth.dtype)), wanted
+
+    def augmented_k_best() -> tuple:
         found, _ = inference.augmented_k_best(theta, y_true, BEST)
         values = jax.vmap(model.loss, (None, 0))(y_true, found) + score(theta, found)
         return values, best_of(losses + scores)
 
+    pairs = {  # what a function says, what the sum over all outputs says
+        "log_loss": lambda: (inference.log_loss(theta, y_true), jax.nn.logsumexp(scores - truth)),
+        "log_partition": lambda: (
+            inference.marginals(theta).log_partition, jax.nn.logsumexp(scores)
+        ),
+        "k_best": k_best, "sample": sample, "softmax_margin": softmax_margin,
+        "augmented_k_best": augmented_k_best,
+    }  # fmt: skip
     return {
         f"inference.{name}": _marginals_excess(problem, theta, outputs, scores)
         if name == "marginals"
-        else largest_difference(*pairs_of(name))
+        else largest_difference(*pairs[name]())
         for name in names
     }

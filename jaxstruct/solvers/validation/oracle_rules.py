@@ -20,7 +20,7 @@ with. An oracle that fails here is wrong; one that passes may still miss outputs
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -40,53 +40,80 @@ from jaxstruct.solvers.objective.formulations import (
     violation,
 )
 from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for, same_output
-from jaxstruct.solvers.validation.function_checks import check_functions
+from jaxstruct.solvers.validation.function_checks import check_functions, dtype_of
 
 DRAWS = 6
-ADVICE = {
-    "finite": "model.potentials, model.score or model.loss is not finite",
+RULES = {
+    "finite": (
+        "potentials, scores and losses are finite",
+        "model.potentials, model.score or model.loss is not finite",
+    ),
     "constant": (
+        "theta is 0 at w = 0",
         "model.potentials is not linear in w: at w = 0 a floating-point leaf of theta is not 0. "
         "Every floating-point leaf of theta must be a potential; carry other numbers in integers, "
-        "and give a constant a weight of its own"
+        "and give a constant a weight of its own",
     ),
-    "potentials": "model.potentials is not linear in w: A(2 u - 3 v) differs from 2 A(u) - 3 A(v)",
-    "score": "model.score is not linear in theta: F(2 s - 3 t) differs from 2 F(s) - 3 F(t)",
-    "own_loss": "model.loss(y, y) is not 0",
-    "negative_loss": "model.loss is negative",
-    "decode": "model.decode does not return an argmax of model.score: another output scores higher",
+    "potentials": (
+        "model.potentials is linear in w",
+        "model.potentials is not linear in w: A(2 u - 3 v) differs from 2 A(u) - 3 A(v)",
+    ),
+    "score": (
+        "model.score is linear in theta",
+        "model.score is not linear in theta: F(2 s - 3 t) differs from 2 F(s) - 3 F(t)",
+    ),
+    "own_loss": ("model.loss(y, y) is 0", "model.loss(y, y) is not 0"),
+    "negative_loss": ("model.loss is not negative", "model.loss is negative"),
+    "decode": (
+        "no output scores above the answer of model.decode",
+        "model.decode does not return an argmax of model.score: another output scores higher",
+    ),
     "truth": (
+        "no true output scores above the answer of model.decode",
         "a true output scores higher than the answer of model.decode: either it lies outside the "
-        "output space (look at the values of outputs), or decode never answers it"
+        "output space (look at the values of outputs), or decode never answers it",
     ),
     "outside": (
+        "every output met is one of those listed",
         "an output is not among those listed: a true output outside the output space, an answer of "
-        "model.decode that is none of it, or a list that is not complete"
+        "model.decode that is none of it, or a list that is not complete",
     ),
-    "first": "oracles.all_outputs does not list the true output first",
+    "first": (
+        "all_outputs lists the true output first",
+        "oracles.all_outputs does not list the true output first",
+    ),
     "gaps": (
+        "all_outputs lists every output met",
         "oracles.all_outputs does not list an output that is a true one, or that model.decode or "
-        "an oracle answers"
+        "an oracle answers",
     ),
-    "twice": "oracles.all_outputs lists an output twice",
+    "twice": ("all_outputs lists no output twice", "oracles.all_outputs lists an output twice"),
     "includes_truth": (
+        "contenders leave the true output out",
         "oracles.contenders includes the true output: give it the score -inf, since contenders are "
-        "the outputs y != y_true"
+        "the outputs y != y_true",
     ),
     "claim": (
-        "the oracle's loss and score of an output differ from model.loss and model.score of it"
+        "loss and score of an oracle's answer are those of the model",
+        "the oracle's loss and score of an output differ from model.loss and model.score of it",
     ),
     "missed": (
+        "no output violates more than the oracle answers",
         "the oracle misses an output that violates more than its answer, or than its bound. Where "
-        "it is meant to be inexact it must say so: let it return a jaxstruct.Bounded"
+        "it is meant to be inexact it must say so: let it return a jaxstruct.Bounded",
     ),
-    "level_losses": "the losses of the levels are not model.loss of the outputs of the levels",
-    "levels": "an output scores higher than the best of its own loss level",
+    "level_losses": (
+        "outputs have the loss of their level",
+        "the losses of the levels are not model.loss of the outputs of the levels",
+    ),
+    "levels": (
+        "no output scores above the best of its level",
+        "an output scores higher than the best of its own loss level",
+    ),
 }
-
-
+"""Of each rule what holds, and what is wrong where it is broken, with what to do."""
 _CAUSES = {
-    "finite": frozenset(ADVICE) - {"finite"},
+    "finite": frozenset(RULES) - {"finite"},
     "constant": {"potentials"},
     "decode": {"truth"},
     "outside": {"truth"},
@@ -97,26 +124,8 @@ _CAUSES = {
 """Rules whose breach breaks others, too."""
 LOOKED_AT = 1 << 22
 """Numbers of outputs that are looked at, to choose examples."""
-
-
-class Excess(NamedTuple):
-    """By how much each rule is broken, relative to the numbers it compares; 0 where it holds."""
-
-    finite: Array
-    constant: Array
-    potentials: Array
-    score: Array
-    own_loss: Array
-    negative_loss: Array
-    decode: Array
-    truth: Array
-    outside: Array
-    first: Array
-    gaps: Array
-    twice: Array
-    includes_truth: Array
-    claim: Array
-    missed: Array
+Excess: TypeAlias = dict[str, Array]
+"""By how much each rule is broken, relative to the numbers it compares; 0 where it holds."""
 
 
 def allowance_of(dtype: jnp.dtype) -> float:
@@ -184,12 +193,12 @@ def _thetas(problem: Problem, x: PyTree, w: PyTree, frequencies: Array) -> PyTre
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), thetas)
 
 
-def _at(tree: PyTree, number: int) -> PyTree:
+def _at(tree: PyTree, number: int | slice | Array) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[number], tree)
 
 
-def _linearity(problem: Problem, thetas: PyTree, y_true: PyTree) -> tuple[Array, Array, Array]:
-    """Of one example: (theta at w = 0, potentials of a combination, score of a combination)."""
+def _linearity(problem: Problem, thetas: PyTree, y_true: PyTree) -> Excess:
+    """Of one example: theta at w = 0, potentials and score of a combination."""
     first, second = _at(thetas, 0), _at(thetas, 1)
     zero, mixed, expected = _at(thetas, -2), _at(thetas, -1), _combined(first, second)
     size = largest_of(first) + largest_of(second)
@@ -201,11 +210,11 @@ def _linearity(problem: Problem, thetas: PyTree, y_true: PyTree) -> tuple[Array,
     parts = 2 * score(first), -3 * score(second)
     of_score = jnp.abs(score(expected) - sum(parts))
     reach = jnp.abs(parts[0]) + jnp.abs(parts[1]) + size
-    return (
-        share_of(largest_of(zero), jnp.maximum(size, largest_of(zero))),
-        share_of(largest_of(broken), size),
-        share_of(of_score, reach),
-    )
+    return {
+        "constant": share_of(largest_of(zero), jnp.maximum(size, largest_of(zero))),
+        "potentials": share_of(largest_of(broken), size),
+        "score": share_of(of_score, reach),
+    }
 
 
 class Candidates(NamedTuple):
@@ -223,16 +232,12 @@ class Candidates(NamedTuple):
 
 def candidates_of(problem: Problem, y_true: PyTree, decoded: PyTree, listed: PyTree) -> Candidates:
     """Every output that turned up for one example, its loss, and whether it is wrong."""
-    groups = [jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], y_true), decoded]
+    groups = [one_of(y_true), decoded]
     if problem.oracles.all_outputs is not None:
         groups.append(problem.oracles.all_outputs(y_true))
     if listed is not None:
         groups.append(listed)
-    outputs = jax.tree.map(
-        lambda first, *rest: jnp.concatenate([first, *(r.astype(first.dtype) for r in rest)]),
-        *groups,
-    )
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    outputs, dtype = joined(*groups), dtype_of(problem)
     losses = jax.vmap(problem.model.loss, (None, 0))(y_true, outputs).astype(dtype)
     other = ~jax.vmap(same_output, (None, 0))(y_true, outputs)
     return Candidates(outputs, losses, other, other & (losses > 0))
@@ -247,29 +252,37 @@ def times_listed(listed: PyTree, outputs: PyTree) -> Array:
     return jax.vmap(of_one)(outputs)
 
 
-class _Listing(NamedTuple):
-    """1 where a rule of the listed outputs is broken, else 0."""
+def joined(*groups: PyTree) -> PyTree:
+    """Groups of outputs [K, ...] one after the other, of the dtypes of the first."""
+    return jax.tree.map(
+        lambda first, *rest: jnp.concatenate([first, *(r.astype(first.dtype) for r in rest)]),
+        *groups,
+    )
 
-    outside: Array
-    first: Array
-    gaps: Array
-    twice: Array
+
+def one_of(y: PyTree) -> PyTree:
+    """An output as a group of one."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], y)
 
 
-def _listing(problem: Problem, y_true: PyTree, met: PyTree, listed: PyTree) -> _Listing:
-    """The true output and others that were met, held against the lists that there are."""
-    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], y_true)
-    met = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), one, met)
-    no = jnp.zeros((), bool)
-    found = _Listing(no, no, no, no)
+def listing(
+    problem: Problem, y_true: PyTree, met: PyTree, listed: PyTree, most: int | None = None
+) -> Excess:
+    """1 where a rule of the listed outputs is broken, else 0; those of lists that there are.
+
+    Args:
+      met: outputs that turned up. most: of the problem's own list so many are sought in it, too.
+    """
+    met, found = joined(one_of(y_true), met), {}
     if listed is not None:
-        found = found._replace(outside=jnp.any(times_listed(listed, met) == 0))
+        found["outside"] = jnp.any(times_listed(listed, met) == 0)
     if problem.oracles.all_outputs is not None:
         every = problem.oracles.all_outputs(y_true)
         times = times_listed(every, met)
-        first = ~same_output(y_true, jax.tree.map(lambda leaf: leaf[0], every))
-        found = found._replace(first=first, gaps=jnp.any(times == 0), twice=jnp.any(times > 1))
-    return jax.tree.map(lambda broken: broken.astype(jnp.float32), found)
+        again = times if most is None else times_listed(every, _at(every, slice(most)))
+        found["first"] = ~same_output(y_true, _at(every, 0))
+        found["gaps"], found["twice"] = jnp.any(times == 0), jnp.any(again > 1)
+    return {rule: broken.astype(jnp.float32) for rule, broken in found.items()}
 
 
 def _oracle_excess(
@@ -280,19 +293,22 @@ def _oracle_excess(
     y_true: PyTree,
     given: Candidates,
     scores: Array,
-) -> tuple[Array, Array, Array, PyTree]:
-    """(includes_truth, claim, missed) of the oracle's answer at one theta, and the answer."""
+) -> tuple[Excess, PyTree]:
+    """(what the oracle's answer breaks at one theta, the answer)."""
     found = most_violated(problem, oracle, terms, theta, y_true)
     truth = problem.model.score(theta, y_true)
     values = violation(given.losses, truth - scores, terms)
     values = jnp.where(given.wrong, values, -jnp.inf)
     best = jnp.maximum(jnp.max(values), 0)  # an oracle may answer y_true, of H = 0
     size = 1 + jnp.max(jnp.abs(jnp.where(given.wrong, values, 0))) + jnp.max(jnp.abs(scores))
-    answered = same_output(y_true, found.output) & jnp.isfinite(found.value)
-    includes_truth = answered.astype(size.dtype) if oracle == "contenders" else jnp.zeros_like(size)
-    claim = jnp.where(includes_truth > 0, 0, jnp.abs(found.claim))
+    claim, excess = jnp.abs(found.claim), {}
+    if oracle == "contenders":
+        answered = same_output(y_true, found.output) & jnp.isfinite(found.value)
+        excess["includes_truth"] = answered.astype(size.dtype)
+        claim = jnp.where(answered, 0, claim)
     missed = jnp.maximum(best - jnp.maximum(found.bound, 0), 0)
-    return includes_truth, share_of(claim, size), share_of(missed, size), found.output
+    excess |= {"claim": share_of(claim, size), "missed": share_of(missed, size)}
+    return excess, found.output
 
 
 def _of_example(
@@ -303,40 +319,39 @@ def _of_example(
     y_true: PyTree,
     listed: PyTree,
 ) -> Excess:
-    tried = jax.tree.map(lambda leaf: leaf[:-2], thetas)
+    tried = _at(thetas, slice(-2))
     decoded = jax.lax.map(problem.model.decode, tried)
     given = candidates_of(problem, y_true, decoded, listed)
     draws = jax.tree.leaves(tried)[0].shape[0]
 
-    def of_draw(number: Array) -> tuple:
-        theta = jax.tree.map(lambda leaf: leaf[number], tried)
+    def of_draw(number: Array) -> tuple[Excess, PyTree]:
+        theta = _at(tried, number)
         scores = jax.vmap(problem.model.score, (None, 0))(theta, given.outputs)
         spread = jnp.max(jnp.abs(scores - scores[0]))
         size = jnp.max(jnp.abs(scores)) + largest_of(theta)
         best = jnp.max(jnp.where(given.other, scores, -jnp.inf))
-        beaten = [share_of(top - scores[1 + number], size) for top in (best, scores[0])]
+        lost = jnp.any(jnp.isnan(scores)) | ~jnp.isfinite(largest_of(theta))
         # Margins of the size of the losses, from well below to above: there H decides by both.
         part = (1 + number) / draws * jnp.maximum(jnp.max(given.losses), 0.5)
         factor = jnp.where(number == draws - 1, 1, share_of(part, spread)).astype(scores.dtype)
-        *excess, answer = _oracle_excess(
+        excess, answer = _oracle_excess(
             problem, oracle, terms, scaled(theta, factor), y_true, given, factor * scores
         )
-        lost = jnp.any(jnp.isnan(scores)) | ~jnp.isfinite(largest_of(theta))
-        return [lost.astype(size.dtype), *beaten, *excess], answer
+        return {
+            "finite": lost.astype(size.dtype),
+            "decode": share_of(best - scores[1 + number], size),
+            "truth": share_of(scores[0] - scores[1 + number], size),
+        } | excess, answer
 
     excess, answers = jax.lax.map(of_draw, jnp.arange(draws))
-    lost, decode, truth, includes_truth, claim, missed = map(jnp.max, excess)
-    met = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), decoded, answers)
-    constant, potentials, score = _linearity(problem, thetas, y_true)
-    return Excess(
-        jnp.where(jnp.all(jnp.isfinite(given.losses)), lost, 1),
-        constant, potentials, score,
-        jnp.abs(given.losses[0]),
-        jnp.max(-given.losses, initial=0),
-        decode, truth,
-        *_listing(problem, y_true, met, listed),
-        includes_truth, claim, missed,
-    )  # fmt: skip
+    excess = jax.tree.map(jnp.max, excess)
+    excess["finite"] = jnp.where(jnp.all(jnp.isfinite(given.losses)), excess["finite"], 1)
+    losses = {
+        "own_loss": jnp.abs(given.losses[0]),
+        "negative_loss": jnp.max(-given.losses, initial=0),
+    }
+    lists = listing(problem, y_true, joined(decoded, answers), listed)
+    return _linearity(problem, thetas, y_true) | losses | excess | lists
 
 
 def _check_of_oracle(
@@ -401,32 +416,21 @@ def diverse_rows(outputs: PyTree, count: int) -> np.ndarray:
     return np.sort(np.concatenate([chosen, np.setdiff1d(rest, chosen), rest])[:count])
 
 
-def handful(problem: Problem, inputs: PyTree, outputs: PyTree, count: int) -> Sample:
-    """`count` examples of plain pytrees, with different values in their outputs."""
-    rows = diverse_rows(outputs, count)
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-
-    def some(leaf: np.ndarray) -> np.ndarray:
-        return np.asarray(leaf[rows] if isinstance(leaf, jax.Array) else np.asarray(leaf)[rows])
-
-    def typed(leaf: np.ndarray) -> np.ndarray:
-        leaf = some(leaf)
-        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
-
-    y = jax.tree.map(lambda leaf: some(leaf).astype(np.int32), outputs)
-    return Sample(jax.tree.map(typed, inputs), y)
-
-
 def sample_of(problem: Problem, inputs: Buckets, outputs: Buckets, count: int) -> Sample | None:
-    """`count` examples of the bucket whose examples are the smallest; None where count is 0."""
+    """`count` examples, with different values in their outputs, of the bucket whose examples are
+    the smallest; None where count is 0."""
     if count == 0:
         return None
-    sizes = [
-        sum(np.size(leaf) for leaf in jax.tree.leaves(part)) / rows_of(part)
-        for part in inputs.parts
-    ]
-    smallest = int(np.argmin(sizes))
-    return handful(problem, inputs.parts[smallest], outputs.parts[smallest], count)
+    sizes = [sum(map(np.size, jax.tree.leaves(part))) / rows_of(part) for part in inputs.parts]
+    at, dtype = int(np.argmin(sizes)), dtype_of(problem)
+    rows = diverse_rows(outputs.parts[at], count)
+
+    def some(leaf: np.ndarray) -> np.ndarray:
+        leaf = np.asarray(leaf[rows] if isinstance(leaf, jax.Array) else np.asarray(leaf)[rows])
+        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
+
+    y = jax.tree.map(lambda leaf: some(leaf).astype(np.int32), outputs.parts[at])
+    return Sample(jax.tree.map(some, inputs.parts[at]), y)
 
 
 def oracle_excess(
@@ -446,7 +450,7 @@ def oracle_excess(
       listed: outputs [K, ...] that are candidates for every example, or None.
       draws: how many random weights, at least 2.
     """
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    dtype = dtype_of(problem)
     terms = penalty(formulation, 1.0, np.ones(1), 1, str(dtype))
     w = problem.initial_weights if w is None else w
     frequencies = frequencies_of(draws)
@@ -455,13 +459,14 @@ def oracle_excess(
     return jax.tree.map(np.asarray, jax.device_get(found))
 
 
-def broken_rules(excess: dict[str, Array], problem: Problem) -> list[str]:
+def broken_rules(excess: Excess, problem: Problem) -> list[str]:
     """The names of the rules that are broken by more than rounding; NaN breaks a rule, too.
 
     What follows from another broken rule is left out.
     """
-    limit = allowance_of(jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
-    broken = [name for name, value in excess.items() if not value <= limit]
+    limit = allowance_of(dtype_of(problem))
+    broken = [name for name in RULES if name in excess and not excess[name] <= limit]
+    broken += [name for name, value in excess.items() if name not in RULES and not value <= limit]
     for cause, follows in _CAUSES.items():
         if cause in broken:
             broken = [name for name in broken if name not in follows]
@@ -473,10 +478,10 @@ def check_oracle(problem: Problem, formulation: Formulation, sample: Sample | No
     if sample is None:
         return
     excess = oracle_excess(problem, formulation, sample)
-    broken = broken_rules(excess._asdict(), problem)
+    broken = broken_rules(excess, problem)
     if broken:
         raise ValueError(
-            f"problem: {ADVICE[broken[0]]} (by {float(getattr(excess, broken[0])):.2g}, relative; "
+            f"problem: {RULES[broken[0]][1]} (by {float(excess[broken[0]]):.2g}, relative; "
             "jaxstruct.check_problem says more)"
         )
 
@@ -487,6 +492,5 @@ def confirm(
     """The status of a solved run, once the rules were tried at the weights that it ends with."""
     if sample is None or not status.solved:
         return status
-    excess = oracle_excess(problem, formulation, sample, w)
-    broken = broken_rules(excess._asdict(), problem)
+    broken = broken_rules(oracle_excess(problem, formulation, sample, w), problem)
     return Status.WRONG_ORACLE if broken else status

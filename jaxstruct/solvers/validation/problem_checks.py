@@ -9,6 +9,8 @@ against the sum over all outputs, where these can be listed.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,19 +35,21 @@ from jaxstruct.solvers.validation.inference_checks import (
     inference_excess,
 )
 from jaxstruct.solvers.validation.oracle_rules import (
-    ADVICE,
+    RULES,
     Candidates,
+    Excess,
     allowance_of,
     broken_rules,
     candidates_of,
     drawn_weights,
     frequencies_of,
+    joined,
     largest_difference,
     largest_of,
+    listing,
     oracle_excess,
     sample_of,
     share_of,
-    times_listed,
 )
 
 WIDTH = 100
@@ -54,25 +58,6 @@ MOST_LISTED = 2048
 """So many of the outputs that a problem lists are looked for in the whole list."""
 _OF_MAPS = {"finite", "constant", "potentials", "score"}
 _OF_LISTS = {"outside", "first", "gaps", "twice"}
-HOLDS = {
-    "finite": "potentials, scores and losses are finite",
-    "constant": "theta is 0 at w = 0",
-    "potentials": "model.potentials is linear in w",
-    "score": "model.score is linear in theta",
-    "own_loss": "model.loss(y, y) is 0",
-    "negative_loss": "model.loss is not negative",
-    "decode": "no output scores above the answer of model.decode",
-    "truth": "no true output scores above the answer of model.decode",
-    "outside": "every output met is one of those listed",
-    "first": "all_outputs lists the true output first",
-    "gaps": "all_outputs lists every output met",
-    "twice": "all_outputs lists no output twice",
-    "includes_truth": "contenders leave the true output out",
-    "claim": "loss and score of an oracle's answer are those of the model",
-    "missed": "no output violates more than the oracle answers",
-    "level_losses": "outputs have the loss of their level",
-    "levels": "no output scores above the best of its level",
-}
 
 
 class Fault(NamedTuple):
@@ -131,7 +116,7 @@ class Report(NamedTuple):
         lines.append("these hold, off by at most:")
         for rule, value in self.excess.items():
             if rule not in broken:
-                lines.append(f"  {HOLDS.get(rule) or _holds(rule)}: {value:.2g}")
+                lines.append(f"  {RULES[rule][0] if rule in RULES else _holds(rule)}: {value:.2g}")
         for name, words in self.refused.items():
             lines += textwrap.wrap(f"not compared: {name}, {words}", WIDTH, subsequent_indent="  ")
         return "\n".join(lines)
@@ -146,8 +131,8 @@ def _holds(name: str) -> str:
 
 def _advice(rule: str, problem: Problem) -> str:
     """What is wrong where a rule is broken, and what to do."""
-    if rule in ADVICE:
-        return ADVICE[rule]
+    if rule in RULES:
+        return RULES[rule][1]
     if rule == "add":
         return (
             "space.add is not the transpose of model.potentials. Where w are no coordinates "
@@ -163,63 +148,35 @@ def _advice(rule: str, problem: Problem) -> str:
     return text + "leave it out, or correct it"
 
 
-class LevelExcess(NamedTuple):
-    """As `Excess`, of the loss levels and of lists of outputs."""
-
-    level_losses: Array
-    levels: Array
-    includes_truth: Array
-    gaps: Array
-    twice: Array
-
-
-def _outputs_met(
-    problem: Problem, theta: PyTree, y_true: PyTree
-) -> tuple[Array, PyTree, Array, bool]:
-    """(losses [L], outputs [L], whether the true output is a contender, whether losses only bound
-    those of their outputs) of the loss levels."""
-    losses, outputs = best_of_levels(problem, theta, y_true)
-    included, oracle = jnp.zeros((), bool), problem.oracles.best_by_level
-    if oracle is not None:
-        answer = jax.eval_shape(oracle, theta, y_true, losses, losses)
-        return losses, outputs, included, isinstance(answer, Bounded)
-    there = jnp.isfinite(problem.oracles.contenders(theta, y_true).scores)
-    included = jnp.any(there & jax.vmap(same_output, (None, 0))(y_true, outputs))
-    return losses, outputs, included, False
-
-
 def _level_excess(
     problem: Problem, theta: PyTree, y_true: PyTree, given: Candidates, listed: PyTree
-) -> LevelExcess:
+) -> Excess:
     """Losses of levels that are not those of their outputs, levels that a candidate beats, and
     lists of outputs with gaps or repetitions."""
-    zero, every = jnp.zeros(()), problem.oracles.all_outputs
-    found = LevelExcess(zero, zero, zero, zero, zero)
+    contenders, oracle, found = problem.oracles.contenders, problem.oracles.best_by_level, {}
     met = given.outputs if listed is None else listed
-    if problem.oracles.contenders is not None or problem.oracles.best_by_level is not None:
-        losses, outputs, included, bounded = _outputs_met(problem, theta, y_true)
-        score = jax.vmap(problem.model.score, (None, 0))
+    if contenders or oracle:
+        losses, outputs = best_of_levels(problem, theta, y_true)
+        score, loss = (jax.vmap(f, (None, 0)) for f in (problem.model.score, problem.model.loss))
         exists = ~jax.vmap(same_output, (None, 0))(y_true, outputs)
-        own = jax.vmap(problem.model.loss, (None, 0))(y_true, outputs)
-        apart = own - losses if bounded else jnp.abs(own - losses)
-        wrong = jnp.maximum(jnp.max(jnp.where(exists, apart, 0)), 0)
+        apart, bounded = loss(y_true, outputs) - losses, False
+        if contenders and not oracle:
+            there = jnp.isfinite(contenders(theta, y_true).scores)
+            found["includes_truth"] = jnp.any(there & ~exists).astype(losses.dtype)
+        if oracle:  # losses may only bound those of their outputs
+            bounded = isinstance(jax.eval_shape(oracle, theta, y_true, losses, losses), Bounded)
+        apart = apart if bounded else jnp.abs(apart)
+        found["level_losses"] = jnp.max(jnp.where(exists, apart, 0), initial=0)
         best = jnp.where(exists, score(theta, outputs), -jnp.inf)
         scores = score(theta, given.outputs)
         close = jnp.abs(given.losses[:, None] - losses[None]) <= allowance_of(scores.dtype)
         of_loss = jnp.max(jnp.where(close, best[None], -jnp.inf), axis=1)
         ahead = jnp.where(given.wrong & jnp.any(close, axis=1), scores - of_loss, 0)
         size = jnp.max(jnp.abs(scores)) + largest_of(theta)
-        beaten = jnp.max(jnp.where(ahead == jnp.inf, 1, share_of(ahead, size)))
-        beaten = jnp.zeros_like(beaten) if bounded else beaten  # what is missed is asked of bounds
-        found = LevelExcess(wrong, beaten, included.astype(size.dtype), zero, zero)
-        met = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), met, outputs)
-    if every is not None:
-        every = every(y_true)
-        some = jax.tree.map(lambda leaf: leaf[:MOST_LISTED], every)
-        gaps, twice = times_listed(every, met) == 0, times_listed(every, some) > 1
-        gaps, twice = (jnp.any(broken).astype(jnp.float32) for broken in (gaps, twice))
-        found = found._replace(gaps=gaps, twice=twice)
-    return found
+        if not bounded:  # what is missed is asked of bounds
+            found["levels"] = jnp.max(jnp.where(ahead == jnp.inf, 1, share_of(ahead, size)))
+        met = joined(met, outputs)
+    return found | listing(problem, y_true, met, None, MOST_LISTED)
 
 
 def _space_excess(
@@ -243,86 +200,66 @@ def _space_excess(
     space, model, zero = problem.space, problem.model, problem.initial_weights
     right = completed(model, Space() if coordinates else Space(add=space.add), zero)
     outputs, theta = given.outputs, model.potentials(w, x)
-    batch = jax.tree.map(lambda leaf: leaf[None], (x, outputs))
+    one_x, planes = jax.tree.map(lambda leaf: leaf[None], (x, outputs))
+    last = jax.tree.map(lambda leaf: leaf[-1], outputs)
     scores = right.plane_scores(theta, outputs)
     c = jnp.sin(frequency * jnp.arange(1, len(scores) + 1)).astype(scores.dtype)
     c = c - jnp.mean(c)  # differences and kernels know differences alone
     u = right.combine(theta, outputs, c)
-    last = jax.tree.map(lambda leaf: leaf[-1], outputs)
+    one_u = jax.tree.map(lambda leaf: leaf[None], u)
+
+    def apart(values: Array) -> Array:
+        return values - values[0]
 
     def seen(weights: PyTree) -> PyTree:
         if coordinates:
             return weights
-        values = right.plane_scores(model.potentials(weights, x), outputs)
-        return values - values[0]
+        return apart(right.plane_scores(model.potentials(weights, x), outputs))
 
-    def pairs_of(name: str) -> tuple[PyTree, PyTree]:
+    def scored(action: Callable) -> Array:
+        return apart(right.plane_scores(action(x, u), outputs))
+
+    calls = {  # of each function what is read of it, given itself or the right one
+        "plane_scores": lambda own: own(theta, outputs),
+        "combine": lambda own: own(theta, outputs, c),
+        "add": lambda own: seen(own(zero, one_x, one_u)),
+        "gram_action": scored,
+        "plane_values": lambda own: apart(own(w, one_x, planes)[0]),
+        "add_planes": lambda own: seen(own(zero, one_x, planes, c[None])),
+        "plane_gram": lambda own: own(x, y_true, outputs, last),
+        "plane_norms": lambda own: own(x, y_true, outputs),
+    }
+
+    def pair_of(name: str) -> tuple[PyTree, PyTree]:
         """(what the function makes, what is right); of values the differences from the first."""
-        own: Any = getattr(space, name, None)
-        if name == "plane_scores":
-            return own(theta, outputs), scores
-        if name == "combine":
-            return own(theta, outputs, c), u
-        if name == "add":
-            one = jax.tree.map(lambda leaf: leaf[None], u)
-            return seen(own(zero, batch[0], one)), seen(right.add(zero, batch[0], one))
-        if name == "gram_action":
-            maps = own, right.gram_action
-            found = [right.plane_scores(function(x, u), outputs) for function in maps]
-            return tuple(values - values[0] for values in found)
-        if name == "plane_values":
-            values = own(w, *batch)[0]
-            return values - values[0], scores - scores[0]
-        if name == "add_planes":
-            moved = (f(zero, *batch, c[None]) for f in (own, right.add_planes))
-            return tuple(map(seen, moved))
-        if name == "plane_gram":
-            return tuple(f(x, y_true, outputs, last) for f in (own, right.plane_gram))
-        if name == "plane_norms":
-            return tuple(f(x, y_true, outputs) for f in (own, right.plane_norms))
+        part, _, field = name.rpartition(".")
         if name == "squared_norm":
-            return own(w, batch[0]), sum_of_squares(w, x)
-        if name == "differences.look_up":
-            return _looked_up(problem, w, x, y_true, outputs, (scores, right))
-        return _by_differences(problem, name, w, x, batch[1], c, (scores, right, seen))
+            return space.squared_norm(w, one_x), sum_of_squares(w, x)
+        if not part:
+            return tuple(calls[name](getattr(maps, name)) for maps in (space, right))
+        if field == "look_up":
+            found = space.differences.look_up(
+                theta, one_x, planes, jnp.int32(0), y_true, last, jnp.ones(len(scores), bool)
+            )
+            return (found.scores, found.products), (scores, calls["plane_gram"](right.plane_gram))
+        field = {"values": "plane_values", "add": "add_planes"}[field]
+        own = partial(_by_differences, space.differences, field)
+        return calls[field](own), calls[field](getattr(right, field))
 
-    return {name: largest_difference(*pairs_of(name)) for name in functions}
+    return {name: largest_difference(*pair_of(name)) for name in functions}
 
 
 def _by_differences(
-    problem: Problem, name: str, w: PyTree, x: PyTree, outputs: PyTree, c: Array, whole: tuple
-) -> tuple[PyTree, PyTree]:
-    """(values or sums of the planes [1, K] by what separates them, what is right)."""
-    space, zero = problem.space, problem.initial_weights
-    scores, right, seen = whole
-    inputs, index = jax.tree.map(lambda leaf: leaf[None], x), jnp.zeros(1, jnp.int32)
-    differences = space.differences
-    apart = differences.find(outputs) if differences.find else outputs
-    v, nothing = w, zero
-    if differences.unpack:
-        v, nothing = (differences.unpack(each, inputs) for each in (w, zero))
-    if name == "differences.values":
-        values = differences.values(v, inputs, apart, index)[0]
-        return values - values[0], scores - scores[0]
-    moved = differences.add(nothing, inputs, apart, index, c[None])
-    moved = differences.pack(moved, inputs) if differences.pack else moved
-    wanted = right.add_planes(zero, inputs, outputs, c[None])
-    return seen(moved), seen(wanted)
-
-
-def _looked_up(
-    problem: Problem, w: PyTree, x: PyTree, y_true: PyTree, outputs: PyTree, whole: tuple
-) -> tuple[PyTree, PyTree]:
-    """(scores and Gram row of the planes [K] and the last of them, what is right)."""
-    scores, right = whole
-    last = jax.tree.map(lambda leaf: leaf[-1], outputs)
-    inputs, planes = jax.tree.map(lambda leaf: leaf[None], (x, outputs))
-    theta, at = problem.model.potentials(w, x), jnp.int32(0)
-    found = problem.space.differences.look_up(
-        theta, inputs, planes, at, y_true, last, jnp.ones(len(scores), bool)
-    )
-    gram = right.plane_gram(x, y_true, outputs, last)
-    return (found.scores, found.products), (scores, gram)
+    differences: Any, field: str, w: PyTree, x: PyTree, y: PyTree, *c: Array
+) -> Any:
+    """`plane_values` or `add_planes` by what separates planes."""
+    index = jnp.zeros(1, jnp.int32)
+    apart = differences.find(y) if differences.find else y
+    w = differences.unpack(w, x) if differences.unpack else w
+    if field == "plane_values":
+        return differences.values(w, x, apart, index)
+    moved = differences.add(w, x, apart, index, *c)
+    return differences.pack(moved, x) if differences.pack else moved
 
 
 def _functions_to_compare(problem: Problem, x: PyTree) -> tuple[str, ...]:
@@ -364,59 +301,28 @@ def _check_of_structure(
     y: PyTree,
     frequencies: Array,
     listed: PyTree,
-) -> tuple[LevelExcess, dict[str, Array]]:
+) -> Excess:
     w = drawn_weights(problem, frequencies[0])
 
-    def of_example(x: PyTree, y_true: PyTree) -> tuple[LevelExcess, dict[str, Array]]:
+    def of_example(example: tuple[PyTree, PyTree]) -> Excess:
+        x, y_true = example
         theta = problem.model.potentials(w, x)
         thetas = jax.lax.map(
             lambda f: problem.model.potentials(drawn_weights(problem, f), x), frequencies
         )
         given = candidates_of(problem, y_true, jax.lax.map(problem.model.decode, thetas), listed)
-        levels = _level_excess(problem, theta, y_true, given, listed)
+        found = _level_excess(problem, theta, y_true, given, listed)
         rest = functions, coordinates, w, x, y_true, given, frequencies[0]
-        others = _space_excess(problem, *rest)
+        found |= _space_excess(problem, *rest)
         if inferred:
             every = problem.oracles.all_outputs(y_true) if listed is None else listed
-            others |= inference_excess(problem, inferred, theta, y_true, every)
-        return levels, others
+            found |= inference_excess(problem, inferred, theta, y_true, every)
+        return found
 
-    found = jax.lax.map(lambda example: of_example(*example), (x, y))
-    return jax.tree.map(jnp.max, found)
+    return jax.tree.map(jnp.max, jax.lax.map(of_example, (x, y)))
 
 
 _of_structure = program(_check_of_structure, static_argnums=(1, 2, 3))
-
-
-def _not_asked(problem: Problem, listed: PyTree) -> set[str]:
-    """Rules of what a problem does not have."""
-    oracles = problem.oracles
-    levels = oracles.contenders is not None or oracles.best_by_level is not None
-    return {
-        *(() if listed is not None else ("outside",)),
-        *(() if oracles.all_outputs is not None else ("first", "gaps", "twice")),
-        *(() if oracles.contenders is not None else ("includes_truth",)),
-        *(() if levels else ("level_losses", "levels")),
-    }
-
-
-class _Trial:
-    """What was found so far: excess and formulations by rule."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem, self.worst, self.broken = problem, {}, {}
-
-    def note(self, excess: NamedTuple | dict[str, Array], formulations: tuple[str, ...]) -> None:
-        """The numbers of some formulations, and which of them are too large."""
-        values = excess if isinstance(excess, dict) else excess._asdict()
-        for rule, value in values.items():
-            self.worst[rule] = max(self.worst.get(rule, -1.0), float(value), key=_size)
-        for rule in broken_rules(values, self.problem):
-            self.broken[rule] = self.broken.get(rule, ()) + formulations
-
-    def unknown(self) -> set[str]:
-        """Rules of which no example says anything."""
-        return {rule for rule, value in self.worst.items() if value < 0}
 
 
 def _size(value: float) -> float:
@@ -453,7 +359,15 @@ def check_problem(
     sample = sample_of(problem, *checked_buckets(problem, inputs, outputs, None), examples)
     assert sample is not None, "at least one example"
     listed = jax.tree.map(on_device, listed)
-    trial = _Trial(problem)
+    worst: dict[str, float] = {}
+    broken: dict[str, tuple[str, ...]] = {}
+
+    def note(excess: Excess, formulations: tuple[str, ...]) -> None:
+        for rule, value in excess.items():
+            worst[rule] = max(worst.get(rule, -1.0), float(value), key=_size)
+        for rule in broken_rules(excess, problem):
+            broken[rule] = broken.get(rule, ()) + formulations
+
     oracles = {}
     for name, formulation in FORMULATIONS.items():
         try:
@@ -461,30 +375,28 @@ def check_problem(
         except ValueError as error:
             oracles[name] = str(error)
             continue
-        excess = oracle_excess(problem, formulation, sample, listed=listed, draws=draws)
-        trial.note(excess, (name,))
+        note(oracle_excess(problem, formulation, sample, listed=listed, draws=draws), (name,))
     served = tuple(name for name, oracle in oracles.items() if " " not in oracle)
     functions, refused = (), {}
-    if trial.broken.keys().isdisjoint(_OF_MAPS):  # otherwise there is nothing to transpose
+    if broken.keys().isdisjoint(_OF_MAPS):  # otherwise there is nothing to transpose
         functions = _functions_to_compare(problem, sample.inputs)
-    if "finite" not in trial.broken:
+    if "finite" not in broken:
         x, y = jax.tree.map(lambda leaf: leaf[0], tuple(sample))
         inferred, refused = compared_functions(problem, x, y, listed)
-        if not trial.broken.keys().isdisjoint(_OF_LISTS | _OF_MAPS):
+        if not broken.keys().isdisjoint(_OF_LISTS | _OF_MAPS):
             inferred = ()
         fixed = functions, _are_coordinates(problem, sample.inputs), inferred
-        given = *sample, frequencies_of(draws), listed
-        found = _of_structure(problem, *fixed, *given)
-        for excess in jax.device_get(found):
-            trial.note(excess, served)
+        found = _of_structure(problem, *fixed, *sample, frequencies_of(draws), listed)
+        note(jax.device_get(found), served)
     faults = tuple(
-        Fault(rule, _advice(rule, problem), trial.worst[rule], tuple(dict.fromkeys(concerned)))
-        for rule, concerned in trial.broken.items()
+        Fault(rule, _advice(rule, problem), worst[rule], tuple(dict.fromkeys(concerned)))
+        for rule, concerned in broken.items()
     )
-    unknown = {rule: "too few outputs are certain for any theta" for rule in trial.unknown()}
-    for rule in _not_asked(problem, listed) | unknown.keys():
-        trial.worst.pop(rule, None)
-    report = Report(trial.worst, oracles, faults, examples, draws, refused | unknown)
+    unknown = {rule for rule, value in worst.items() if value < 0}
+    refused |= dict.fromkeys(unknown, "too few outputs are certain for any theta")
+    order = [*dict.fromkeys([*RULES, *worst])]
+    worst = {rule: worst[rule] for rule in order if rule in worst.keys() - unknown}
+    report = Report(worst, oracles, faults, examples, draws, refused)
     if faults:
         raise ValueError(f"the problem breaks rules\n{report}")
     return report

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.lengths import checked_length, known
+from jaxstruct.core.spec import one_example
 from jaxstruct.core.types import Array
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
@@ -34,19 +34,12 @@ def checked_rules(rules: GrammarRules, symbols: int) -> GrammarRules:
       ValueError: they are not three arrays [R], R >= 1, hold other symbols than 0..S - 1, or are
         not sorted, or they are no integers.
     """
-    rules = GrammarRules(*map(jnp.asarray, rules))
-    shapes = [leaf.shape for leaf in rules]
-    if len(set(shapes)) > 1 or len(shapes[0]) != 1 or shapes[0] == (0,):
-        raise ValueError(
-            f"rules.parents, lefts and rights must all be [R], R >= 1, got shapes {shapes}; all "
-            "sentences of a batch share them: use jax.vmap with None for them"
-        )
-    for name, leaf in zip(GrammarRules._fields, rules, strict=True):
-        if not jnp.issubdtype(leaf.dtype, jnp.integer):
-            raise ValueError(f"rules.{name} must be integers, got {leaf.dtype}")
+    rules = one_example(
+        "rules", GrammarRules(*rules), {}, GrammarRules._fields, parents="R", lefts="R", rights="R"
+    )
     if all(map(known, rules)):
         _check_values(rules, symbols)
-    return GrammarRules(*(leaf.astype(jnp.int32) for leaf in rules))
+    return rules
 
 
 def checked_tree_potentials(potentials: TreePotentials, rules: int) -> TreePotentials:
@@ -56,28 +49,13 @@ def checked_tree_potentials(potentials: TreePotentials, rules: int) -> TreePoten
       ValueError: a shape is not that of one sentence, or does not fit the others or the rules, or
         they are no floating-point numbers.
     """
-    potentials = jax.tree.map(jnp.asarray, potentials)
-    lexical = potentials.lexical
-    if lexical.ndim != 2 or lexical.shape[0] < 2 or lexical.shape[1] < 1:
-        raise ValueError(
-            "potentials.lexical must be [T, S] of one sentence, T >= 2 (pad one token) and S >= 1, "
-            f"got shape {lexical.shape}; use jax.vmap for a batch"
-        )
-    T, S = lexical.shape
-    expected = {
-        "rules": {"[R]": (rules,), "[T, T, R]": (T, T, rules)},
-        "root": {"[S]": (S,)},
-        "spans": {"[T, T, S]": (T, T, S)},
-    }
-    for name, shapes in expected.items():
-        leaf = getattr(potentials, name)
-        if leaf is not None and leaf.shape not in shapes.values():
-            wanted = " or ".join(f"{letters} = {list(shape)}" for letters, shape in shapes.items())
-            raise ValueError(f"potentials.{name} must be {wanted}, got shape {leaf.shape}")
-    dtype = jnp.result_type(*jax.tree.leaves(potentials))
-    if not jnp.issubdtype(dtype, jnp.floating):
-        raise ValueError(f"potentials must be floating-point numbers, got {dtype}")
-    return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
+    sizes = {"R": rules}
+    potentials = one_example(
+        "potentials", potentials, sizes, lexical="T S", rules="R | T T R", root="S", spans="T T S"
+    )
+    if sizes["T"] < 2:
+        raise ValueError("potentials.lexical must be [T, S], T >= 2 (pad one token), got T = 1")
+    return potentials
 
 
 def checked_sentence(

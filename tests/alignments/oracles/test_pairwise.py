@@ -228,22 +228,17 @@ def test_forbidden_pairs(x64):
 
 
 @pytest.mark.parametrize(
-    "change, lengths, error, message",
+    "change, lengths, message",
     [
-        ({"pairs": np.zeros(3)}, [1, 1], ValueError, "pairs must be \\[M, N\\]"),
-        ({"pairs": np.zeros((2, 0))}, [1, 1], ValueError, "pairs must be \\[M, N\\]"),
-        ({"gap_open": np.zeros(2)}, [1, 1], ValueError, "gap_open must be a scalar"),
-        (
-            dict(pairs=np.zeros((2, 2), int), gap_open=1, gap_extend=1),
-            [1, 1],
-            ValueError,
-            "floating",
-        ),
-        ({}, [1], ValueError, "lengths must be \\[2\\]"),
-        ({}, [1.0, 1.0], ValueError, "lengths must be integers"),
+        ({"pairs": np.zeros(3)}, [1, 1], "pairs must be \\[M, N\\]"),
+        ({"pairs": np.zeros((2, 0))}, [1, 1], "pairs must be \\[M, N\\]"),
+        ({"gap_open": np.zeros(2)}, [1, 1], "gap_open must be a scalar"),
+        (dict(pairs=np.zeros((2, 2), int), gap_open=1, gap_extend=1), [1, 1], "floating"),
+        ({}, [1], "lengths must be \\[2\\]"),
+        ({}, [1.0, 1.0], "lengths must be integers"),
     ],
 )
-def test_arguments_that_do_not_fit(change, lengths, error, message):
+def test_arguments_that_do_not_fit(change, lengths, message):
     potentials = AlignmentPotentials(np.zeros((2, 2)), 1.0, 1.0)._replace(**change)
     for function in (local_alignment, global_alignment, local_score, global_score):
-        refused(message, function, potentials, np.array(lengths), error=error)
+        refused(message, function, potentials, np.array(lengths))

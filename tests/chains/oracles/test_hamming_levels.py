@@ -172,7 +172,7 @@ def test_errors_say_what_was_expected() -> None:
     refused("at least 1 levels", hamming_levels, potentials, y, 4, 0)
     refused("at least 2 levels", best_of_levels, potentials, y, 4, jnp.zeros(1), jnp.zeros(1))
     refused(r"must all be \[levels\]", best_of_levels, potentials, y, 4, jnp.zeros(3), jnp.zeros(2))
-    refused(r"y_true must be \[T\]", hamming_levels, potentials, y[:3], 4, 2)
+    refused("y_true must be .T = 4., got", hamming_levels, potentials, y[:3], 4, 2)
     refused("integer labels", hamming_levels, potentials, jnp.zeros(4), 4, 2)
 
 

@@ -160,12 +160,12 @@ POTENTIALS = TreePotentials(np.zeros((3, 2)), np.zeros(2), np.zeros(2))
 
 
 @pytest.mark.parametrize("rules, potentials, length, message", [
-    (RULES._replace(lefts=np.array([0])), POTENTIALS, 2, "parents, lefts and rights must all be"),
+    (RULES._replace(lefts=np.array([0])), POTENTIALS, 2, r"rules.lefts must be \[R = 2\], got"),
     (RULES._replace(lefts=np.array([1, 0])), POTENTIALS, 2, "sorted by parent.*rule 0.*lexsort"),
     (RULES._replace(rights=np.array([1, 2])), POTENTIALS, 2, r"symbols in 0\.\.1.*got 0\.\.2"),
     (RULES, POTENTIALS._replace(lexical=np.zeros((1, 2))), 1, "T >= 2"),
     (RULES, POTENTIALS._replace(lexical=np.zeros((4, 3, 2))), 1, "jax.vmap"),
-    (RULES, POTENTIALS._replace(rules=np.zeros(3)), 2, r"potentials.rules must be \[R\] = \[2\]"),
+    (RULES, POTENTIALS._replace(rules=np.zeros(3)), 2, r"rules must be \[R = 2\] or \[T = 3"),
     (RULES, POTENTIALS._replace(root=np.zeros(3)), 2, "potentials.root"),
     (RULES, POTENTIALS._replace(spans=np.zeros((3, 2))), 2, "potentials.spans"),
     (RULES, POTENTIALS, 4, r"length must be in 1\.\.3"),

@@ -34,6 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.machines.reference.working_set_dual import WorkingSetDual
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.compiling import program
@@ -69,7 +70,6 @@ from jaxstruct.solvers.objective.certificate import (
 from jaxstruct.solvers.objective.formulations import Formulation, formulation_named, power_of_loss
 from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for, terms_size
 from jaxstruct.solvers.prepare import checked_rules, prepare_examples
-from jaxstruct.solvers.reference.working_set_dual import WorkingSetDual
 from jaxstruct.solvers.solution import Solution, solution_of_run
 from jaxstruct.solvers.validation.oracle_rules import confirm
 

@@ -11,10 +11,10 @@ import pytest
 
 import jaxstruct as js
 from experiments.machines.homologues import homologue_search
+from experiments.machines.reference.reference_algorithm import fit_reference, most_constraints
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 from tests.experiments.machines.homologue_cases import A, random_examples
 from tests.lib.refusals import refused
 from tests.solvers.cases import SOFT, case_for, enumerated_problem, flat, random_case
@@ -320,11 +320,11 @@ def test_how_a_run_ends():
         ({"exactness": 2.0}, "exactness is a part of epsilon, between 0 and 1, got 2.0"),
         ({"exactness": "fine"}, "exactness must be .*'fine'"),
         ({"epsilon": None}, "tolerance and epsilon are both None"),
-        ({"epsilon": -1.0}, "epsilon must be a positive finite number, got -1.0"),
+        ({"epsilon": -1.0}, "epsilon must be finite and > 0, got -1.0"),
         ({"max_epochs": 0}, "max_epochs must be at least 1"),
         ({"look_ahead": 0}, "look_ahead must be at least 1"),
         ({"callback": 3}, "callback must be a function"),
-        ({"C": 0.0}, "C must be a positive finite number"),
+        ({"C": 0.0}, "C must be finite and > 0"),
     ],
 )  # fmt: skip
 def test_refusals(options, message):

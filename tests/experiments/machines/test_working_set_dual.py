@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from jaxstruct.solvers.reference.working_set_dual import WorkingSetDual
+from experiments.machines.reference.working_set_dual import WorkingSetDual
 
 N, M, D = 3, 9, 6
 

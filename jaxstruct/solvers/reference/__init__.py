@@ -1,1 +1,0 @@
-"""Algorithm 1 as printed, the measure of the others."""
