@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.oracles.decoding import viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from jaxstruct.core.checks import as_array, check_flag, check_integers, text_of
 from jaxstruct.core.contract import Padding
