@@ -91,15 +91,15 @@ def forward(
     ways: Array | None = None,
     *,
     keep: bool = True,
-    whole: bool = False,
 ) -> tuple[PyTree, PyTree]:
     """Run the recursion. After the last position of a sequence its values stay the same.
+
+    It ends with the longest sequence of the batch, however far they are padded.
 
     Args:
       potentials: batch last. length: [1 or B].
       ways: [T, S, 1 or B] the steps that labels make from place to place, or None.
       keep: whether to return the values of all positions.
-      whole: run over padding, too, as derivatives need; else to the end of the longest sequence.
 
     Returns:
       Values of whole sequences by their last states, and those at positions 0..T - 2 (0 from the
@@ -117,10 +117,7 @@ def forward(
         return jax.tree.map(lambda a, b: jnp.where(on, a, b), new, values), values if keep else None
 
     steps = all_steps(potentials, ways)
-    if whole:
-        last, every = jax.lax.scan(body, first, steps)
-    else:
-        last, every = scan_first(body, first, steps, jnp.max(length) - 1)
+    last, every = scan_first(body, first, steps, jnp.max(length) - 1)
     if potentials.stop is not None:
         last = rule.times(last, potentials.stop[None] if second else potentials.stop)
     return last, every

@@ -8,8 +8,9 @@ A conditional random field maximises F(y_i) - log Z.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.draws import drawn, noise
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
+from jaxstruct.core.loops import scan_first
 from jaxstruct.core.semiring import Best, Sums, fold, lift
 from jaxstruct.core.types import Array, PyTree
 
@@ -63,6 +65,12 @@ def _product(message: Array, table: Array) -> Array:
     return fold(len(table), 16, jnp.add, lambda s: message[s][..., None, :] * table[s])
 
 
+def _normal(numbers: Array) -> Array:
+    """Probabilities [.., B] from numbers proportional to them; zeros stay."""
+    total = jnp.sum(numbers, axis=tuple(range(numbers.ndim - 1)))
+    return numbers / lift(positive_or_one(total), numbers)
+
+
 class Normalised(Best):
     """`Sums` whose logarithms [.., B] are relative to a scale [B]: long chains keep their digits.
 
@@ -77,14 +85,14 @@ class Normalised(Best):
 
     def of(self, scores: Array) -> PyTree:
         """The scores, the largest moved to the scale."""
-        return self._normal(scores, jnp.zeros_like(scores, shape=scores.shape[-1:]))
+        return self._relative(scores, jnp.zeros_like(scores, shape=scores.shape[-1:]))
 
     def times(self, values: PyTree, scores: Array) -> PyTree:
         """The values after scores were added."""
         logs, scale = values
-        return self._normal(logs + lift(scores, logs), scale)
+        return self._relative(logs + lift(scores, logs), scale)
 
-    def _normal(self, logs: Array, scale: Array) -> PyTree:
+    def _relative(self, logs: Array, scale: Array) -> PyTree:
         top = jax.lax.stop_gradient(jnp.max(logs, tuple(range(logs.ndim - 1))))
         return logs - lift(finite_or_zero(top), logs), scale + top
 
@@ -92,30 +100,11 @@ class Normalised(Best):
         """log sum_s exp(logs[s, .., B] + table[s, .., s', B or 1])."""
         logs, scale = values
         if not self.linear:
-            return jax.checkpoint(Sums().contract)(logs, table), scale
+            return Sums().contract(logs, table), scale
         factors = _scaled(table)
         sums = _product(jnp.exp(logs), factors.numbers)
-        return jnp.where(sums > 0, jnp.log(positive_or_one(sums)), -jnp.inf), scale + factors.peak
-
-
-def _real(potentials: ChainPotentials, length: Array) -> ChainPotentials:
-    """Potentials with 0 wherever sequences have ended.
-
-    Sequences that share a table share the end of the longest.
-    """
-
-    def rows(table: Any, order: int) -> Any:
-        if table is None or table.ndim == order + 2:
-            return table
-        end = length if table.shape[-1] == length.shape[-1] else jnp.max(length, keepdims=True)
-        row = jnp.arange(len(table)).reshape(-1, *(1,) * (table.ndim - 1))
-        return jnp.where(row + order < end, table, 0)
-
-    return potentials._replace(
-        emissions=rows(potentials.emissions, 0),
-        transitions=rows(potentials.transitions, 1),
-        triples=rows(potentials.triples, 2),
-    )
+        sums = jnp.where(sums > 0, jnp.log(positive_or_one(sums)), -jnp.inf)
+        return sums + lift(factors.peak, sums), scale  # one rounding of the scale a step
 
 
 def _trusted(potentials: ChainPotentials, length: Array, logs: Array) -> Array:
@@ -145,110 +134,108 @@ class _Found(NamedTuple):
 
 def _forward(linear: bool, potentials: ChainPotentials, length: Array) -> _Found:
     rule = Normalised(linear)
-    (logs, scale), (every, _) = recursion.forward(rule, potentials, length, whole=True)
+    (logs, scale), (every, _) = recursion.forward(rule, potentials, length)
     total = scale + Sums().reduce(logs.reshape(-1, logs.shape[-1]))
     return _Found(jnp.where(length > 0, total, 0), every, logs)
 
 
-def _either(use: Any, potentials: ChainPotentials, length: Array) -> PyTree:
-    """use(linear)() with plain numbers; if a chain of the batch needs it, with logarithms.
+def _either(
+    use: Callable[[bool, _Found], PyTree], potentials: ChainPotentials, length: Array
+) -> PyTree:
+    """use(True, sums) with plain numbers; if a chain of the batch needs it, False with logarithms.
 
     The columns of a batch share the choice; it changes a result by rounding errors only.
-
-    Args:
-      use: linear -> (`_Found`, a function that finishes).
     """
-    found, finish = use(True)
+    found = _forward(True, potentials, length)
+
+    def by_logs() -> PyTree:
+        return use(False, _forward(False, potentials, length))
+
     safe = _trusted(potentials, length, found.every)
-    return jax.lax.cond(safe, finish, lambda: use(False)[1]())
+    return jax.lax.cond(safe, lambda: use(True, found), by_logs)
 
 
 def _value(potentials: ChainPotentials, length: Array) -> Array:
-    potentials = _real(potentials, length)
-
-    def use(linear: bool) -> tuple:
-        found = _forward(linear, potentials, length)
-        return found, lambda: found.total
-
-    return _either(use, potentials, length)
+    return _either(lambda _, found: found.total, potentials, length)
 
 
-def _joint(linear: bool, logs: Array, table: Array, later: Array) -> Array:
-    """p(state_t, state_{t+1}) = message_t table_t p(state_{t+1}) / sums_t: [S, *C, S, B].
+def _joint(linear: bool, logs: Array, table: Array, later: Array) -> tuple[Array, Array]:
+    """p(state_t, state_{t+1}) = message_t table_t p(state_{t+1}) / sums_t, and p(state_t).
+
+    All numbers stay between 0 and 1.
 
     Args:
       logs: [S, *C, B] of message_t. later: [*C, S, B] p(state_{t+1}).
+
+    Returns:
+      [S, *C, S, B] and [S, *C, B].
     """
-    if linear:
-        message, factors = jnp.exp(logs), _scaled(table).numbers
-        ratio = later / positive_or_one(_product(message, factors))
-        return message[..., None, :] * factors * ratio[None]
-    terms = logs[..., None, :] + table
-    return jnp.exp(terms - finite_or_zero(Sums().reduce(terms))[None]) * later[None]
+    if not linear:
+        terms = logs[..., None, :] + table
+        shares = jnp.exp(terms - finite_or_zero(Sums().reduce(terms))[None])
+        joint = shares * later[None]
+        return joint, _normal(jnp.sum(joint, axis=-2))
+    message, factors = jnp.exp(logs), _scaled(table).numbers
+    ratio = later / positive_or_one(_product(message, factors))
+    turned = jnp.moveaxis(ratio, -2, 0), jnp.swapaxes(factors, 0, -2)
+    earlier = message * jnp.moveaxis(_product(*turned), -2, 0)
+    return message[..., None, :] * factors * ratio[None], earlier
 
 
-def _count_pairs(
-    linear: bool, potentials: ChainPotentials, every: Array, later: Array, total: Array | None
-) -> Array:
-    """Sum over the steps of p(state_t, state_{t+1}) from `total` on, or with None a row a step.
+def _counts(
+    every_pair: bool, potentials: ChainPotentials, length: Array, linear: bool, found: _Found
+) -> ChainPotentials:
+    """Expected counts, backward: a total where a table is constant, else a row a step.
 
-    Args:
-      every: logs of the messages. later: [T - 1, *C, S, B] p(state_{t+1}).
+    With every_pair label pairs have a row a step in any case. The derivative of log Z would hold a
+    table for every example and step, where several examples share one.
     """
+    emissions, transitions, start, stop, triples = potentials
+    T, batch = len(emissions), found.last.shape[-1]
 
-    def body(total: Array | None, row: tuple) -> tuple[Array | None, Array | None]:
-        step, logs, later = row
-        joint = _joint(linear, logs, recursion.table_and_addend(potentials, step)[0], later)
-        if potentials.triples is not None:
-            joint = jnp.where(step.index > 0, joint, 0)
-        return (None, joint) if total is None else (total + joint, None)
+    def label(state: Array) -> Array:
+        return state if triples is None else jnp.sum(state, axis=0)
 
-    steps = recursion.all_steps(potentials)
-    total, rows = jax.lax.scan(body, total, (steps, every, later))
-    return rows if total is None else total
+    def body(carry: tuple, row: tuple) -> tuple[tuple, tuple]:
+        (state, totals), (step, logs) = carry, row
+        on = step.index + 1 < length
+        table, _ = recursion.table_and_addend(potentials, step)
+        joint, earlier = _joint(linear, logs, table, state)
+        counts = (joint,) if triples is None else (state, jnp.where(step.index > 0, joint, 0))
+        counts = [jnp.where(on, count, 0) for count in counts]
+        state = jnp.where(on, earlier, state)
+        pairs = list(zip(totals, counts, strict=True))
+        totals = [None if total is None else total + count for total, count in pairs]
+        return (state, totals), (label(state), [c if t is None else None for t, c in pairs])
+
+    def zero(table: Array, order: int) -> Array | None:
+        rows = table.ndim > order + 2 or (order == 1 and every_pair)
+        return None if rows else jnp.zeros((*table.shape[:-1], batch), table.dtype)
+
+    tables = [transitions] if triples is None else [transitions, triples]
+    end = _normal(jnp.exp(found.last))
+    given = body, (end, [zero(table, order) for order, table in enumerate(tables, 1)])
+    rows = recursion.all_steps(potentials), found.every
+    (_, totals), (labels, rows) = scan_first(*given, rows, jnp.max(length) - 1, reverse=True)
+    counts = [row if total is None else total for total, row in zip(totals, rows, strict=True)]
+    last = jnp.where(length[None] > 0, label(end), 0)
+    to_end = length[None, None] - 1 - jnp.arange(T)[:, None, None]
+    labels = jnp.concatenate([labels, last[None]])
+    labels = jnp.where(to_end == 0, last[None], jnp.where(to_end > 0, labels, 0))
+    return ChainPotentials(
+        labels,
+        counts[0],
+        None if start is None else labels[0],
+        None if stop is None else last,
+        None if triples is None else counts[1][1:] if triples.ndim == 5 else counts[1],
+    )
 
 
 def _gradient(
     every_pair: bool, potentials: ChainPotentials, length: Array
 ) -> tuple[Array, ChainPotentials]:
-    """(log Z, expected counts of all potentials), with every_pair a row of pairs a step.
-
-    Probabilities of states are derivatives of log Z. Those of neighbouring states follow from them:
-    a derivative in the table between states would be one of a table for each example.
-    """
-    potentials = _real(potentials, length)
-    T, S = potentials.emissions.shape[:2]
-    batch, second = recursion.batch_size(potentials, length), potentials.triples is not None
-    name, table = (
-        ("triples", potentials.triples) if second else ("transitions", potentials.transitions)
-    )
-    moving = potentials._replace(**{name: None})
-    if second:
-        pairs = jnp.broadcast_to(potentials.transitions, (T - 1, S, S, batch))
-        moving = moving._replace(transitions=pairs)
-    moving = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)), moving)
-
-    def use(linear: bool) -> tuple:
-        def total(moving: ChainPotentials) -> tuple[Array, _Found]:
-            found = _forward(linear, moving._replace(**{name: table}), length)
-            return found.total, found
-
-        _, pull, found = jax.vjp(total, moving, has_aux=True)
-
-        def finish() -> tuple[Array, ChainPotentials]:
-            (counts,) = pull(jnp.ones_like(found.total))
-            later = counts.transitions if second else counts.emissions[1:]
-            zero = jnp.zeros((*table.shape[:-1], batch), table.dtype)
-            rows = table.ndim == (5 if second else 4) or (every_pair and not second)
-            given = potentials, found.every, later, None if rows else zero
-            between = _count_pairs(linear, *given)
-            if not second:
-                return found.total, counts._replace(transitions=between)
-            if potentials.transitions.ndim == 3 and not every_pair:
-                counts = counts._replace(transitions=jnp.sum(later, axis=0))
-            return found.total, counts._replace(triples=between[1:] if rows else between)
-
-        return found, finish
+    def use(linear: bool, found: _Found) -> tuple[Array, ChainPotentials]:
+        return found.total, _counts(every_pair, potentials, length, linear, found)
 
     return _either(use, potentials, length)
 
@@ -259,18 +246,10 @@ def _marginals(potentials: ChainPotentials, length: Array) -> Marginals:
 
 
 def _sample(potentials: ChainPotentials, length: Array, noise: tuple[Array, Array]) -> Array:
-    potentials = _real(potentials, length)
-
-    def use(linear: bool) -> tuple:
-        found = _forward(linear, potentials, length)
-        return found, lambda: found
-
-    found = _either(use, potentials, length)
-    last = found.last.reshape(-1, found.last.shape[-1])
-    end = drawn(last, noise[0])
-    return recursion.trace_back(
-        Sums(), potentials, length, found.every, (end, jnp.zeros_like(end)), noise=noise[1]
-    )
+    found = _either(lambda _, found: found, potentials, length)
+    end = drawn(found.last.reshape(-1, found.last.shape[-1]), noise[0])
+    path = end, jnp.zeros_like(end)
+    return recursion.trace_back(Sums(), potentials, length, found.every, path, noise=noise[1])
 
 
 _value_of_one = of_one_example(_value)
