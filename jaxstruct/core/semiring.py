@@ -123,8 +123,8 @@ class Best:
         """The alternative that made place `at` of the reduction of `values` times `scores`.
 
         Args:
-          values: of [N, ..]. scores: [N, ..]. at: [..] int32. step: [..] of the part that follows,
-            where steps were `moved` after the reduction. noise: of `Sums`.
+          values: of [N, ..]. scores: [N, ..]. at: [..] int32. step: [N or 1, ..] of the part that
+            the values were `moved` by, before the reduction or after it. noise: of `Sums`.
 
         Returns:
           n and its place in the values, [..] int32.
@@ -262,11 +262,12 @@ class Levels(Best):
     ) -> tuple[Array, Array]:
         """The first maximum of level `at`, and the level before it, the lowest of equals."""
         del noise
-        sources = jnp.asarray(self.sources)[0 if step is None else step, at]
+        step = jnp.zeros((1, *at.shape), jnp.int32) if step is None else step
+        sources = jnp.asarray(self.sources)[step, at[None]]
         value, place = None, None
         for q in range(sources.shape[-1]):
             level = sources[..., q]
-            own = jnp.take_along_axis(values, level[None, None], 0, mode="clip")[0]
+            own = jnp.take_along_axis(values, level[None], 0, mode="clip")[0]
             own = jnp.where(level < self.levels, own, -jnp.inf)
             if value is None:
                 value, place = own, jnp.broadcast_to(level, own.shape)

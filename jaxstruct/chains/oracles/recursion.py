@@ -188,7 +188,7 @@ def trace_back(
             lambda leaf: at_columns(leaf.reshape(*leaf.shape[: rule.leading], S, c, -1), before),
             values,
         )
-        way = None if step.ways is None else at_columns(step.ways, label)
+        way = None if step.ways is None else at_columns(step.ways, label)[None]
         found, place = rule.choose(values, scores, at, way, own)
         on = step.index + 1 < length
         moved = jnp.where(on, found * c + before, state), jnp.where(on, place, at)
