@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxstruct.chains.oracles import recursion
 from jaxstruct.chains.oracles.potential_checks import checked_chain
 from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
-from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.semiring import Best, Ranked, argmax_first
 from jaxstruct.core.types import Array
@@ -62,12 +62,12 @@ def _scores(found: Decoded, potentials: ChainPotentials, length: Array) -> Array
     return jax.vmap(score_labels, (None, 0, None))(potentials, found.labels, length)
 
 
-_best_of_one = of_one_example(_best, _score)
+_best_of_one = of_one_example(in_column_blocks(_best, recursion.COLUMNS), _score)
 
 
 @functools.cache
 def _ranked_of_one(k: int) -> Callable:
-    return of_one_example(partial(_ranked, k), _scores)
+    return of_one_example(in_column_blocks(partial(_ranked, k), recursion.COLUMNS), _scores)
 
 
 def viterbi(potentials: ChainPotentials, length: Array) -> Decoded:

@@ -145,8 +145,8 @@ def _best(kinds: tuple[int, ...] | None) -> Callable:
         del costs
         return _score_and_value(found, *rest)
 
-    kernel = partial(_best_kernel, kinds)
-    return of_one_example(kernel if kinds is None else in_column_blocks(kernel, COLUMNS), scores)
+    columns = COLUMNS if kinds else recursion.COLUMNS
+    return of_one_example(in_column_blocks(partial(_best_kernel, kinds), columns), scores)
 
 
 def _check_levels(levels: int, least: int) -> None:

@@ -23,6 +23,10 @@ from jaxstruct.core.loops import scan_first
 from jaxstruct.core.semiring import Best, lift
 from jaxstruct.core.types import Array, PyTree
 
+COLUMNS = 512
+"""Examples at a time on a CPU: 4,096 chains of 50 positions and 26 labels take Viterbi 8 us each in
+such blocks, 25 at once (log Z 8 and 30)."""
+
 
 class Step(NamedTuple):
     """What changes from position to position; for all of them with a leading axis of T - 1.

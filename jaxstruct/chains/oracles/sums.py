@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxstruct.chains.oracles import recursion
 from jaxstruct.chains.oracles.potential_checks import checked_chain
 from jaxstruct.chains.potentials import ChainPotentials
-from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.draws import drawn, noise
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.loops import scan_first
@@ -252,10 +252,14 @@ def _sample(potentials: ChainPotentials, length: Array, noise: tuple[Array, Arra
     return recursion.trace_back(Sums(), potentials, length, found.every, path, noise=noise[1])
 
 
-_value_of_one = of_one_example(_value)
-_gradient_of_one = of_one_example(partial(_gradient, False))
-_marginals_of_one = of_one_example(_marginals)
-_sample_of_one = of_one_example(_sample)
+def _of_one(kernel: Callable) -> Callable:
+    return of_one_example(in_column_blocks(kernel, recursion.COLUMNS))
+
+
+_value_of_one = _of_one(_value)
+_gradient_of_one = _of_one(partial(_gradient, False))
+_marginals_of_one = _of_one(_marginals)
+_sample_of_one = _of_one(_sample)
 
 
 @jax.custom_vjp
