@@ -54,6 +54,12 @@ def fold(count: int, together: int, plus: Callable, term: Callable) -> PyTree:
     return jax.lax.fori_loop(0, rounds, turn, several(term(0), range(1, rest)))
 
 
+def better_of(first: tuple[Array, Array], new: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The pair (value, place) of the larger value; of equals the first."""
+    better = new[0] > first[0]
+    return jnp.where(better, new[0], first[0]), jnp.where(better, new[1], first[1])
+
+
 def argmax_first(count: int, term: Callable, *, loop: bool = False) -> tuple[Array, Array]:
     """(max, argmax) over n = 0..count - 1 of term(n); ties to the lowest n.
 
@@ -61,16 +67,12 @@ def argmax_first(count: int, term: Callable, *, loop: bool = False) -> tuple[Arr
     compute it anew for each reader.
     """
 
-    def plus(best: tuple[Array, Array], new: tuple[Array, Array]) -> tuple[Array, Array]:
-        better = new[0] > best[0]
-        return jnp.where(better, new[0], best[0]), jnp.where(better, new[1], best[1])
-
     def pair(n: Array | int) -> tuple[Array, Array]:
         value = term(n)
         return value, jnp.full(value.shape, n, jnp.int32)
 
     few = max(1, min(2, (count - 1) // 2))
-    return fold(count, few if loop and count <= UNROLLED else 8, plus, pair)
+    return fold(count, few if loop and count <= UNROLLED else 8, better_of, pair)
 
 
 class Best:
@@ -223,8 +225,8 @@ class Levels(Best):
     """The maximum of each of H levels; a part of step c leads from level h to targets[c, h].
 
     Args:
-      targets: [C, H] levels; H or more where the step leads to none. Step 0 leads nowhere: its
-        targets are 0..H - 1.
+      targets: [C, H] levels; H or more where the step leads to none. Step 0 stays: its targets are
+        0..H - 1.
     """
 
     leading = 1
@@ -264,15 +266,14 @@ class Levels(Best):
         del noise
         step = jnp.zeros((1, *at.shape), jnp.int32) if step is None else step
         sources = jnp.asarray(self.sources)[step, at[None]]
-        value, place = None, None
-        for q in range(sources.shape[-1]):
+
+        def way(q: int) -> tuple[Array, Array]:
             level = sources[..., q]
             own = jnp.take_along_axis(values, level[None], 0, mode="clip")[0]
             own = jnp.where(level < self.levels, own, -jnp.inf)
-            if value is None:
-                value, place = own, jnp.broadcast_to(level, own.shape)
-            better = own > value
-            value, place = jnp.where(better, own, value), jnp.where(better, level, place)
+            return own, jnp.broadcast_to(level, own.shape)
+
+        value, place = reduce(better_of, map(way, range(sources.shape[-1])))
         n = argmax_first(len(scores), lambda n: value[n] + scores[n], loop=True)[1]
         return n, jnp.take_along_axis(place, n[None], 0)[0]
 
@@ -280,9 +281,10 @@ class Levels(Best):
 def _rows(values: Array, nothing: Array, places: np.ndarray) -> Array:
     """Rows of values at constant places, `nothing` beyond them; runs of neighbours are slices."""
     H = len(values)
-    cuts = np.flatnonzero((np.diff(places) != 1) & ~((places[1:] == H) & (places[:-1] == H))) + 1
+    a, b = places[:-1], places[1:]
+    together = ((b == a + 1) & (b < H)) | ((a == H) & (b == H))
     parts = []
-    for run in np.split(places, cuts):
+    for run in np.split(places, np.flatnonzero(~together) + 1):
         none = jnp.broadcast_to(nothing, (len(run), *values.shape[1:]))
         parts.append(none if run[0] == H else values[run[0] : run[0] + len(run)])
     return jnp.concatenate(parts)

@@ -93,7 +93,7 @@ class Normalised(Best):
         return self._relative(logs + lift(scores, logs), scale)
 
     def _relative(self, logs: Array, scale: Array) -> PyTree:
-        top = jax.lax.stop_gradient(jnp.max(logs, tuple(range(logs.ndim - 1))))
+        top = jnp.max(logs, tuple(range(logs.ndim - 1)))
         return logs - lift(finite_or_zero(top), logs), scale + top
 
     def contract(self, values: PyTree, table: Array) -> PyTree:
