@@ -77,8 +77,8 @@ def _kernel(
     return rule, ways, final, every, jnp.where((length > 0)[None], scores, empty[:, None])
 
 
-def _scores_kernel(levels: int, *given: Array) -> Array:
-    return _kernel(None, levels, *given)[-1]
+def _scores_kernel(levels: int, potentials: ChainPotentials, y_true: Array, length: Array) -> Array:
+    return _kernel(None, levels, potentials, y_true, length)[-1]
 
 
 def _best_kernel(
