@@ -258,7 +258,7 @@ def _of_one(kernel: Callable) -> Callable:
 
 _value_of_one = _of_one(_value)
 _gradient_of_one = _of_one(partial(_gradient, False))
-_marginals_of_one = _of_one(_marginals)
+_marginals_of_one = of_one_example(_marginals)  # joining blocks of all pairs would cost more
 _sample_of_one = _of_one(_sample)
 
 
