@@ -21,9 +21,8 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag, size_reader
 from experiments.lib.report import rows_table
 from experiments.lib.timing import Compiled, compile_ahead, in_turns
+from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
-from jaxstruct.chains.oracles.k_best import k_best
-from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.types import Array, PyTree
 

@@ -19,10 +19,9 @@ import pytest
 
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import AlignmentPotentials
-from jaxstruct.chains.oracles.forward_backward import marginals
+from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
-from jaxstruct.chains.oracles.k_best import k_best
-from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.oracles.sums import marginals
 from jaxstruct.trees.oracles.chart_levels import NodeCounts, inner_sizes
 from jaxstruct.trees.oracles.inside_outside import rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.oracles.decoding import viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from jaxstruct.core.contract import Padding
 from jaxstruct.core.padding import bucketed, bucketed_inputs, restored

@@ -13,11 +13,9 @@ from jaxstruct.chains.iob2 import (
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.losses import label_weights
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
-from jaxstruct.chains.oracles.forward_backward import log_partition, marginals
+from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
-from jaxstruct.chains.oracles.k_best import k_best
-from jaxstruct.chains.oracles.sampling import sample
-from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.oracles.sums import log_partition, marginals, sample
 from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from jaxstruct.chains.structure import (
     chain,

@@ -12,9 +12,8 @@ from jax.tree_util import Partial
 
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.label_parts import ChainTheta
-from jaxstruct.chains.oracles import forward_backward
-from jaxstruct.chains.oracles.k_best import k_best
-from jaxstruct.chains.oracles.sampling import sample
+from jaxstruct.chains.oracles import sums
+from jaxstruct.chains.oracles.decoding import k_best
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
@@ -61,12 +60,12 @@ def _log_loss(allowed: Partial, theta: ChainTheta, y: Array) -> Array:
     barred = (parts == -jnp.inf) & (jnp.arange(parts.shape[0]) < length)
     emissions = potentials.emissions - jnp.where(barred, 0, parts)[:, None]
     potentials = potentials._replace(emissions=emissions)
-    return inf_unless(~jnp.any(barred), forward_backward.log_partition(potentials, length))
+    return inf_unless(~jnp.any(barred), sums.log_partition(potentials, length))
 
 
 def _marginals(allowed: Partial, theta: ChainTheta) -> Marginals:
     """[T, S] P(y^t = s)."""
-    found = forward_backward.marginals(*allowed(theta))
+    found = sums.marginals(*allowed(theta))
     return Marginals(found.labels, found.log_partition, positions(theta.length))
 
 
@@ -78,7 +77,7 @@ def _k_best(allowed: Partial, theta: ChainTheta, k: int) -> tuple[Array, Array]:
 
 def _sample(allowed: Partial, theta: ChainTheta, key: Array) -> Array:
     potentials, length = allowed(theta)
-    return sample(potentials, length, key)
+    return sums.sample(potentials, length, key)
 
 
 def _most_sequences(labels: Static, inputs: ChainInput) -> int:

@@ -36,8 +36,8 @@ from jaxstruct.chains.losses import (
     units_at,
 )
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
+from jaxstruct.chains.oracles.decoding import viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
-from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from jaxstruct.chains.token_features import (
     KernelTokens,

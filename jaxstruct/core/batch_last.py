@@ -163,25 +163,27 @@ def in_column_blocks(kernel: Callable, width: int, *, of_memory: bool = False) -
 
     Args:
       kernel: as in `of_one_example`.
-      width: columns a block; a batch of no more is one call, the last block is filled up with its
-        last column.
+      width: columns a block at most; a batch of no more is one call, the last block is filled up
+        with its last column.
       of_memory: whether a wider batch may not fit in memory; then there are blocks everywhere.
 
     Returns:
       A kernel of the same arguments and results.
     """
 
+    @functools.wraps(getattr(kernel, "func", kernel))
     def blocked(*arguments: Any) -> Any:
         batch = max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
         if batch <= width or not (of_memory or runs_on_cpu()):
             return kernel(*arguments)
         blocks = -(-batch // width)
-        filled = jax.tree.map(lambda leaf: _fill_up(leaf, blocks * width), arguments)
+        own = min(width, 16 * -(-batch // (16 * blocks)))  # even blocks of whole vectors
+        filled = jax.tree.map(lambda leaf: _fill_up(leaf, blocks * own), arguments)
 
         def of_block(start: Array) -> Any:
-            return kernel(*jax.tree.map(lambda leaf: _columns(leaf, start, width), filled))
+            return kernel(*jax.tree.map(lambda leaf: _columns(leaf, start, own), filled))
 
-        results = jax.lax.map(of_block, width * jnp.arange(blocks, dtype=jnp.int32))
+        results = jax.lax.map(of_block, own * jnp.arange(blocks, dtype=jnp.int32))
         return jax.tree.map(lambda leaf: _join(leaf, batch), results)
 
     return blocked

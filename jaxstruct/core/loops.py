@@ -37,6 +37,7 @@ def scan_first(
     T = jax.tree.leaves(rows)[0].shape[0]
     if T == 0:  # a loop would read a row that there is not
         return jax.lax.scan(body, carry, rows)
+    body = jax.jit(body)  # traced once
     first = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)
     _, shapes = jax.eval_shape(body, carry, first)
     results = jax.tree.map(lambda one: jnp.full((T, *one.shape), rest, one.dtype), shapes)

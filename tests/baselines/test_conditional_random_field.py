@@ -23,7 +23,7 @@ from jaxstruct.baselines.conditional_random_field import (
 )
 from jaxstruct.baselines.field_certificate import lower_bound
 from jaxstruct.chains.label_parts import ChainTheta
-from jaxstruct.chains.oracles.forward_backward import log_partition
+from jaxstruct.chains.oracles.sums import log_partition
 from jaxstruct.chains.potentials import score_labels
 from jaxstruct.chains.structure import Constraints, chain_potentials
 from jaxstruct.core.buckets import as_buckets

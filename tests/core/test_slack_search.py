@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.oracles.decoding import viterbi
 from jaxstruct.chains.potentials import score_labels
 from jaxstruct.core.slack_search import SlackSearch, slack_search, tangent, with_listed
 from tests.chains.oracles import truth as chain_truth

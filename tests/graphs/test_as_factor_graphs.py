@@ -13,8 +13,8 @@ import pytest
 
 import jaxstruct as js
 from experiments.machines.hidden_markov import HiddenMarkov, fit_hidden_markov, sentence_potentials
-from jaxstruct.chains.oracles import forward_backward
-from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.oracles import sums as chain_sums
+from jaxstruct.chains.oracles.decoding import viterbi
 from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
 from jaxstruct.core.padding import bucketed
 from jaxstruct.core.types import PyTree
@@ -84,7 +84,7 @@ def test_a_hidden_markov_model() -> None:
 
     def by_chain(x: jax.Array) -> tuple:
         potentials, T = sentence_potentials(model, x), jnp.sum(x >= 0)
-        return forward_backward.marginals(potentials, T), viterbi(potentials, T)
+        return chain_sums.marginals(potentials, T), viterbi(potentials, T)
 
     wanted, path = jax.device_get(quick_jit(jax.vmap(by_chain))(symbols))
     np.testing.assert_allclose(found.log_partition, wanted.log_partition, atol=CLOSE)  # log P(x)
@@ -149,7 +149,7 @@ def test_its_likelihood_and_its_marginals() -> None:
 
     def of_chain(x: PyTree, y: jax.Array) -> tuple:
         theta = given.chain.model.potentials(w, x)
-        found = forward_backward.marginals(*chain_potentials(given.chain, theta))
+        found = chain_sums.marginals(*chain_potentials(given.chain, theta))
         return given.chain.inference.log_loss(theta, y), found
 
     ends = []

@@ -11,19 +11,20 @@ costs sum to k: a loss of costs that are multiples of a common unit takes one va
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial, wraps
-from typing import Any, NamedTuple, TypeAlias
+from functools import cache, partial, reduce
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxstruct.chains.oracles import paths as chain_paths
-from jaxstruct.chains.oracles import steps as chain_steps
+from jaxstruct.chains.oracles import recursion
 from jaxstruct.chains.oracles.potential_checks import checked_chain, checked_labels
 from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
-from jaxstruct.core.types import Array
+from jaxstruct.core.semiring import Levels, argmax_first
+from jaxstruct.core.types import Array, PyTree
 
 COLUMNS = 8
 """Examples at a time where levels are sums of costs, of which there are many: 26 labels, 14 letters
@@ -46,137 +47,43 @@ class BestLevel(NamedTuple):
     value: Array
 
 
-def _raised(best: Array) -> Array:
-    """[.., L, B] each level moved up by one. The last level also keeps what it has."""
-    nothing = jnp.asarray(-jnp.inf, best.dtype)
-    moved = jax.lax.pad(best, nothing, [(0, 0, 0), (0, 0, 0), (1, -1, 0), (0, 0, 0)])
-    last = jnp.arange(best.shape[2]) == best.shape[2] - 1
-    return jnp.where(last[None, None, :, None], jnp.maximum(moved, best), moved)
+def _targets(levels: int, kinds: tuple[int, ...] | None) -> np.ndarray:
+    """[C, L] the level to which each step leads: 0 of right labels, c of wrong ones."""
+    at = np.arange(levels)
+    if kinds is None:
+        return np.stack([at, np.minimum(at + 1, levels - 1)])
+    return np.stack([at, *(np.maximum(at, 1) + kind for kind in kinds)])
 
 
-def _differs(y_true: Array, position: Array | int, labels: int) -> Array:
-    """[1, S, 1, 1 or B] bool: whether each label is wrong at a position."""
-    return (jnp.arange(labels)[:, None] != y_true[position][None])[None, :, None]
-
-
-class _ByCount(NamedTuple):
-    """Levels count wrong labels; the last one keeps what it has.
-
-    A rule has `moved`, which is `best` [c, S, L, B] (c and S the other way round at the `first`
-    position) with the labels of a position counted, and `below`, the level from which a path came
-    and whether it may also have come from the level `other`.
-    """
-
-    y_true: Array
-
-    def moved(self, best: Array, position: Array | int, first: bool = False) -> Array:
-        wrong = _differs(self.y_true, position, best.shape[0 if first else 1])
-        wrong = jnp.swapaxes(wrong, 0, 1) if first else wrong
-        return jnp.where(wrong, _raised(best), best)
-
-    def other(self, levels: int) -> int:
-        return levels - 1
-
-    def below(
-        self, label: Array, level: Array, position: Array, levels: int
-    ) -> tuple[Array, Array]:
-        wrong = label != self.y_true[position]
-        lower = jnp.where(wrong, jnp.maximum(level - 1, 0), level)
-        return lower, wrong & (level == levels - 1)
-
-
-class _ByCost(NamedTuple):
-    """A wrong label moves a path up by its cost, and out of level 0 by one level more.
-
-    Fields:
-      costs: [T, S, 1 or B] int32, -1 of right labels. kinds: static, the costs of wrong ones.
-    """
-
-    costs: Array
-    kinds: tuple[int, ...]
-
-    def moved(self, best: Array, position: Array | int, first: bool = False) -> Array:
-        cost = self.costs[position]
-        cost = cost[:, None, None] if first else cost[None, :, None]
-        nothing = jnp.asarray(-jnp.inf, best.dtype)
-        second = jnp.maximum(best[:, :, :1], best[:, :, 1:2])
-        wrong = jnp.concatenate([jnp.full_like(second, nothing), second, best[:, :, 2:]], axis=2)
-        for kind in self.kinds:
-            moved = jax.lax.pad(wrong, nothing, [(0, 0, 0), (0, 0, 0), (kind, -kind, 0), (0, 0, 0)])
-            best = jnp.where(cost == kind, moved, best)
-        return best
-
-    def other(self, levels: int) -> int:
-        del levels
-        return 0
-
-    def below(
-        self, label: Array, level: Array, position: Array, levels: int
-    ) -> tuple[Array, Array]:
-        del levels
-        cost = chain_steps.at_columns(self.costs[position][None], label)[0]
-        lower = jnp.maximum(level - jnp.maximum(cost, 0), 0)
-        return lower, (cost >= 0) & (lower == 1)
-
-
-_Rule: TypeAlias = _ByCount | _ByCost
-
-
-def _advance(rule: _Rule, alpha: Array, table: Array, addend: Array, index: Array) -> Array:
-    best = rule.moved(chain_steps.best_before(alpha, table), index + 1)
-    return (best + addend[:, :, None]).reshape(alpha.shape)
-
-
-def _forward(
-    potentials: ChainPotentials, rule: _Rule, length: Array, levels: int, keep: bool
-) -> tuple[Array, Array | None]:
-    """Scores [c S, L, B] of whole sequences by last label, and the scores to trace back."""
-    batch = chain_steps.batch_size(potentials, rule[0], length)
-    first = chain_steps.first_scores(potentials, batch)
-    nothing = jnp.full((*first.shape[:2], levels - 1, batch), -jnp.inf, first.dtype)
-    first = jnp.concatenate([first, nothing], axis=2)
-    first = rule.moved(first, 0, potentials.triples is None)
-    advance = partial(_advance, rule)
-    last, alphas = chain_steps.forward(potentials, length, first, advance, keep)
-    return chain_paths.last_labels_first(chain_steps.with_stop(potentials, last)), alphas
-
-
-def _level_scores(final: Array, length: Array) -> Array:
-    """[L, B] F of every level. A sequence of length 0 has only level 0, with F = 0."""
-    scores = jnp.max(final, axis=0)
-    empty = jnp.where(jnp.arange(scores.shape[0]) == 0, 0, -jnp.inf).astype(scores.dtype)
-    return jnp.where((length > 0)[None], scores, empty[:, None])
-
-
-def _predecessor(
-    rule: _Rule,
-    state: chain_paths.State,
-    level: Array,
-    alpha: Array,
-    table: Array,
-    index: Array,
-) -> tuple[Array, Array]:
-    """(predecessor, its level) of a path that stands in `state` at `level`."""
-    S, c, levels, batch = alpha.shape
-    lower, either = rule.below(state.label, level, index + 1, levels)
-    column = state.before * levels + lower
-    below = chain_steps.at_columns(alpha.reshape(S, c * levels, batch), column)
-    other = chain_steps.at_columns(alpha[:, :, rule.other(levels)], state.before)
-    better = either[None] & (other > below)
-    before = jnp.where(better, other, below)
-    into = chain_paths.into(table, state)
-    label = chain_steps.argmax_first(S, lambda s: before[s] + into(s), loop=True)[1]
-    from_other = chain_steps.at_columns(better[None], label)[0]
-    return label, jnp.where(from_other, rule.other(levels), lower)
+def _kernel(
+    kinds: tuple[int, ...] | None,
+    levels: int,
+    potentials: ChainPotentials,
+    y_true: Array,
+    length: Array,
+    costs: Array | None = None,
+) -> tuple[Levels, Array, Array, PyTree, Array]:
+    """(rule, steps, values by last states, all values, [L, B] F of every level)."""
+    rule = Levels(_targets(levels, kinds))
+    S = potentials.emissions.shape[1]
+    ways = (jnp.arange(S)[None, :, None] != y_true[:, None]).astype(jnp.int32)
+    if kinds is not None:
+        which = [jnp.where(costs == kind, c, 0) for c, kind in enumerate(kinds, 1)]
+        ways = jnp.where(ways > 0, reduce(jnp.maximum, which), 0)
+    last, every = recursion.forward(rule, potentials, length, ways)
+    final = recursion.last_first(last, potentials)
+    scores = jnp.max(final, axis=1)
+    empty = rule.of(jnp.zeros((), scores.dtype))  # of a sequence of length 0
+    return rule, ways, final, every, jnp.where((length > 0)[None], scores, empty[:, None])
 
 
 def _scores_kernel(levels: int, potentials: ChainPotentials, y_true: Array, length: Array) -> Array:
-    final, _ = _forward(potentials, _ByCount(y_true), length, levels, keep=False)
-    return _level_scores(final, length)
+    return _kernel(None, levels, potentials, y_true, length)[-1]
 
 
-def _best_by(
-    rule: _Rule,
+def _best_kernel(
+    kinds: tuple[int, ...] | None,
+    costs: Array | None,
     potentials: ChainPotentials,
     y_true: Array,
     length: Array,
@@ -184,29 +91,17 @@ def _best_by(
     slopes: Array,
     valid: Array,
 ) -> BestLevel:
-    final, alphas = _forward(potentials, rule, length, offsets.shape[0], keep=True)
-    scores = _level_scores(final, length)
+    L = offsets.shape[0]
+    rule, ways, final, every, scores = _kernel(kinds, L, potentials, y_true, length, costs)
     usable = valid & (scores > -jnp.inf)
     values = jnp.where(usable, offsets + slopes * jnp.where(usable, scores, 0), -jnp.inf)
-    value, level = chain_steps.argmax_first(values.shape[0], lambda level: values[level])
-    chosen = chain_steps.at_columns(final, level)
-    end = chain_steps.argmax_first(final.shape[0], lambda i: chosen[i])[1]
-    path = (chain_paths.last_state(end, potentials), level)
-    labels = chain_paths.backward(potentials, length, alphas, path, partial(_predecessor, rule))
-    found = value > -jnp.inf
-    labels = jnp.where(found[None], labels, y_true)
-    score = chain_steps.at_columns(scores[None], level)[0]
-    return BestLevel(labels, level, score, value)
-
-
-def _best_kernel(potentials: ChainPotentials, y_true: Array, *rest: Array) -> BestLevel:
-    return _best_by(_ByCount(y_true), potentials, y_true, *rest)
-
-
-def _best_of_costs(
-    kinds: tuple[int, ...], costs: Array, potentials: ChainPotentials, y_true: Array, *rest: Array
-) -> BestLevel:
-    return _best_by(_ByCost(costs, kinds), potentials, y_true, *rest)
+    value, level = argmax_first(L, lambda level: values[level])
+    chosen = recursion.at_columns(jnp.swapaxes(final, 0, 1), level)
+    end = argmax_first(len(chosen), lambda i: chosen[i])[1]
+    path = recursion.state_of(end, potentials), level
+    labels = recursion.trace_back(rule, potentials, length, every, path, ways)
+    labels = jnp.where((value > -jnp.inf)[None], labels, y_true)
+    return BestLevel(labels, level, recursion.at_columns(scores, level), value)
 
 
 def _scores_of_levels(
@@ -218,7 +113,7 @@ def _scores_of_levels(
     def of_level(level: Array) -> Array:
         offsets = jnp.where(jnp.arange(levels) == level, 0, -jnp.inf).astype(dtype)
         ones = jnp.ones(levels, dtype)
-        best = _best(held, y_true, length, offsets, ones, offsets > -jnp.inf)
+        best = _best(None)(None, held, y_true, length, offsets, ones, offsets > -jnp.inf)
         return score_labels(potentials, best.labels, length)
 
     return jax.vmap(of_level)(jnp.arange(levels))
@@ -244,17 +139,14 @@ def _of_levels(levels: int) -> Callable:
     return of_one_example(partial(_scores_kernel, levels), partial(_scores_of_levels, levels))
 
 
-_best = of_one_example(_best_kernel, _score_and_value)
-
-
 @cache
-def _best_by_cost(kinds: tuple[int, ...]) -> Callable:
-    def scores(found: BestLevel, costs: Array, *rest: Any) -> tuple[Array, Array]:
+def _best(kinds: tuple[int, ...] | None) -> Callable:
+    def scores(found: BestLevel, costs: Any, *rest: Any) -> tuple[Array, Array]:
         del costs
         return _score_and_value(found, *rest)
 
-    kernel = in_column_blocks(partial(_best_of_costs, kinds), COLUMNS)
-    return of_one_example(wraps(_best_of_costs)(kernel), scores)
+    columns = COLUMNS if kinds else recursion.COLUMNS
+    return of_one_example(in_column_blocks(partial(_best_kernel, kinds), columns), scores)
 
 
 def _check_levels(levels: int, least: int) -> None:
@@ -344,13 +236,10 @@ def best_of_levels(
     _check_levels(offsets.shape[0], 2)
     y_true = checked_labels(y_true, potentials)
     if costs is None:
-        return _best(potentials, y_true, length, offsets, slopes, valid)
+        return _best(None)(None, potentials, y_true, length, offsets, slopes, valid)
     costs = jnp.asarray(costs, jnp.int32)
     if costs.shape != potentials.emissions.shape:
         raise ValueError(
             f"costs must be [T, S] = {list(potentials.emissions.shape)}, got shape {costs.shape}"
         )
-    right = y_true[:, None] == jnp.arange(costs.shape[1])[None]
-    return _best_by_cost(tuple(kinds))(
-        jnp.where(right, -1, costs), potentials, y_true, length, offsets, slopes, valid
-    )
+    return _best(tuple(kinds))(costs, potentials, y_true, length, offsets, slopes, valid)

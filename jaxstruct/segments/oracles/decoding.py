@@ -11,16 +11,9 @@ import numpy as np
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.lengths import checked_length
+from jaxstruct.core.semiring import Best, Levels, Ranked, Sums
 from jaxstruct.core.types import Array
-from jaxstruct.segments.oracles.semi_markov import (
-    Best,
-    Forward,
-    Levels,
-    Ranked,
-    Sums,
-    forward,
-    trace_back,
-)
+from jaxstruct.segments.oracles.semi_markov import Forward, forward, trace_back
 from jaxstruct.segments.potentials import SegmentPotentials
 
 
@@ -97,7 +90,8 @@ def k_best(potentials: SegmentPotentials, length: Array, k: int) -> Segmentation
     potentials, length = checked(potentials, length)
     found = forward(rule, potentials, length)
     codes = jax.vmap(lambda at: trace_back(rule, potentials, length, found, at))(jnp.arange(k))
-    return Segmentation(or_padding(codes, found.total), found.total)
+    scores = jnp.stack(found.total)
+    return Segmentation(or_padding(codes, scores), scores)
 
 
 def level_scores(

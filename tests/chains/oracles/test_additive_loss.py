@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
-from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.oracles.decoding import viterbi
 from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
 from tests.lib.refusals import refused

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import BestLevel, best_of_levels, hamming_levels
-from jaxstruct.chains.oracles.k_best import k_best
-from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from tests.chains.oracles.truth import PAIRWISE, STRUCTURES, Cases, as_dtype, cases, preferred
 from tests.core.derivatives import assert_derivatives

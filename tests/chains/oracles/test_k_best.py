@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.chains.oracles.k_best import k_best
-from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
+from jaxstruct.chains.oracles.decoding import Decoded, k_best, viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from tests.chains.oracles.truth import PAIRWISE, STRUCTURES, Cases, as_dtype, cases, listed
 from tests.core.derivatives import assert_derivatives

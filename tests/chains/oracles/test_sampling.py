@@ -6,8 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.chains.oracles.forward_backward import marginals
-from jaxstruct.chains.oracles.sampling import sample
+from jaxstruct.chains.oracles.sums import marginals, sample
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from tests.chains.oracles import truth as chain_truth
 from tests.lib.enumeration import Listed, check_samples

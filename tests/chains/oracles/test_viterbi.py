@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
+from jaxstruct.chains.oracles.decoding import Decoded, viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, listed
 from tests.core.derivatives import assert_derivatives

@@ -114,8 +114,8 @@ STRUCTURES = tuple(
 PAIRWISE = tuple(STRUCTURES[i] for i in (1, 2, 4, 7))
 """Every two options with and without each other, and all three.
 
-The order, varying tables and ends are read by `oracles.steps` alone, which all oracles share and
-`test_viterbi` meets under all eight structures: the others need every pair of them, not every
+The order, varying tables and ends are read by `oracles.recursion` alone, which all oracles share
+and `test_viterbi` meets under all eight structures: the others need every pair of them, not every
 triple. Half the structures with twice the chains are as many cases of half the programs.
 """
 

@@ -1,0 +1,290 @@
+"""Semirings of dynamic programs: the maximum, the k largest, a maximum for each level, log sums.
+
+The best output, the k best, loss levels, log Z and samples of a structure differ in one thing: what
+alternatives are reduced to. A recursion that is written with the functions of `Best` is all of
+them:
+
+    forward     values'[s'] = plus_s values[s] times scores[s, s']
+    backward    which s made a place of values'[s'], and of which place of values[s]
+
+A value is an array, or a tuple of arrays. Its leading axis, where it has one (`leading`), holds the
+places: the levels. Ranks are a tuple. Places of `Best` and `Sums` are 0. Arrays may have the batch
+on the last axis, over which XLA vectorises on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.finite import finite_or_zero, positive_or_one
+from jaxstruct.core.types import Array, PyTree
+
+UNROLLED = 16
+"""Up to so many alternatives a fold is written out; a loop over more takes a few a round."""
+
+
+def lift(column: Array, like: Array) -> Array:
+    """The array, with axes of length 1 in front until it has as many as `like`."""
+    return column.reshape((1,) * (like.ndim - column.ndim) + column.shape)
+
+
+def fold(count: int, together: int, plus: Callable, term: Callable) -> PyTree:
+    """plus(.. plus(term(0), term(1)) .., term(count - 1)), so that no table of all terms is made.
+
+    A loop takes so many terms `together`; with fewer than two rounds of it there is no loop.
+    """
+
+    def several(value: PyTree, places: Any) -> PyTree:
+        return reduce(lambda value, n: plus(value, term(n)), places, value)
+
+    rounds = (count - 1) // together
+    if rounds < 2:
+        return several(term(0), range(1, count))
+    rest = count - rounds * together
+
+    def turn(i: Array, value: PyTree) -> PyTree:
+        return several(value, (rest + i * together + j for j in range(together)))
+
+    return jax.lax.fori_loop(0, rounds, turn, several(term(0), range(1, rest)))
+
+
+def better_of(first: tuple[Array, Array], new: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The pair (value, place) of the larger value; of equals the first."""
+    better = new[0] > first[0]
+    return jnp.where(better, new[0], first[0]), jnp.where(better, new[1], first[1])
+
+
+def argmax_first(count: int, term: Callable, *, loop: bool = False) -> tuple[Array, Array]:
+    """(max, argmax) over n = 0..count - 1 of term(n); ties to the lowest n.
+
+    With `loop` there is a loop even for a few, for a term that is read several times: XLA would
+    compute it anew for each reader.
+    """
+
+    def pair(n: Array | int) -> tuple[Array, Array]:
+        value = term(n)
+        return value, jnp.full(value.shape, n, jnp.int32)
+
+    few = max(1, min(2, (count - 1) // 2))
+    return fold(count, few if loop and count <= UNROLLED else 8, better_of, pair)
+
+
+class Best:
+    """The maximum; of equal alternatives the first."""
+
+    leading = 0
+
+    def together(self, count: int) -> int:
+        """How many of `count` alternatives a turn of a loop takes."""
+        return 4 if count > UNROLLED else UNROLLED
+
+    def of(self, scores: Array) -> PyTree:
+        """The values of single alternatives with these scores, at place 0."""
+        return scores
+
+    def plus(self, a: PyTree, b: PyTree) -> PyTree:
+        """The value of the alternatives of both."""
+        return jnp.maximum(a, b)
+
+    def times(self, values: PyTree, scores: Array) -> PyTree:
+        """The values after scores were added to every alternative."""
+        return jax.tree.map(lambda leaf: leaf + lift(scores, leaf), values)
+
+    def moved(self, values: PyTree, steps: Any) -> PyTree:
+        """The values after the steps from place to place that parts make: see `Levels`."""
+        del steps
+        return values
+
+    def entry(self, values: PyTree, n: Array | int) -> PyTree:
+        """Values [N, ..] of alternative n."""
+        return jax.tree.map(lambda leaf: leaf[(slice(None),) * self.leading + (n,)], values)
+
+    def reduce(self, values: PyTree) -> PyTree:
+        """[..] of values [N, ..]."""
+        N = jax.tree.leaves(values)[0].shape[self.leading]
+        return fold(N, self.together(N), self.plus, lambda n: self.entry(values, n))
+
+    def contract(self, values: PyTree, table: Array) -> PyTree:
+        """[.., M, B] plus over n of values [N, .., B] times a table [N, .., M, B or 1]."""
+
+        def term(n: Array | int) -> PyTree:
+            parts = jax.tree.map(lambda leaf: leaf[..., None, :], self.entry(values, n))
+            return self.times(parts, table[n])
+
+        return fold(len(table), self.together(len(table)), self.plus, term)
+
+    def choose(
+        self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None
+    ) -> tuple[Array, Array]:
+        """The alternative that made place `at` of the reduction of `values` times `scores`.
+
+        Args:
+          values: of [N, ..]. scores: [N, ..]. at: [..] int32. step: [N or 1, ..] of the part that
+            the values were `moved` by, before the reduction or after it. noise: of `Sums`.
+
+        Returns:
+          n and its place in the values, [..] int32.
+        """
+        del step, noise
+        return argmax_first(len(scores), lambda n: values[n] + scores[n])[1], at
+
+
+class Sums(Best):
+    """log sum exp, -inf of nothing; `choose` draws from the terms of the sum by Gumbel `noise`."""
+
+    def plus(self, a: PyTree, b: PyTree) -> PyTree:
+        """Log of the sum of both."""
+        return self.reduce(jnp.stack([a, b]))
+
+    def reduce(self, values: PyTree) -> PyTree:
+        """log sum exp, whose derivative is 0 where all terms are -inf."""
+        top = finite_or_zero(jax.lax.stop_gradient(jnp.max(values, axis=0)))
+        total = jnp.sum(jnp.exp(values - top[None]), axis=0)
+        return jnp.where(total > 0, jnp.log(positive_or_one(total)) + top, -jnp.inf)
+
+    def contract(self, values: PyTree, table: Array) -> PyTree:
+        """As in `Best`, by exponentials of all terms."""
+        return self.reduce(self.times(values[..., None, :], table))
+
+    def choose(
+        self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None
+    ) -> tuple[Array, Array]:
+        """n with the probability of its term; noise: [N, ..] of `core.draws`."""
+        del step
+        drawn = argmax_first(len(scores), lambda n: values[n] + scores[n] + noise[n], loop=True)
+        return drawn[1], at
+
+
+class Ranked(Best):
+    """The k largest, falling; of equal ones the first alternative, then the better place.
+
+    A value is a tuple of k arrays: joined on an axis XLA would write them element by element.
+    """
+
+    def __init__(self, k: int) -> None:
+        """Keep k."""
+        self.k = k
+
+    def together(self, count: int) -> int:
+        """One: a merge is long enough."""
+        del count
+        return 1
+
+    def of(self, scores: Array) -> PyTree:
+        """A rank of the scores, and no other."""
+        return (scores, *[jnp.full_like(scores, -jnp.inf)] * (self.k - 1))
+
+    def plus(self, a: PyTree, b: PyTree) -> PyTree:
+        """The k largest of two falling lists: the first j hold i of one and j - i of the other.
+
+        The j-th (from 0) is max over i of min(a[i - 1], b[j - i]). No step waits for another, so
+        that XLA computes nothing twice.
+        """
+
+        def ranked(j: int) -> Array:
+            inner = [jnp.minimum(a[i - 1], b[j - i]) for i in range(1, j + 1)]
+            return reduce(jnp.maximum, inner, jnp.maximum(a[j], b[j]))
+
+        return tuple(ranked(j) for j in range(self.k))
+
+    def pick(self, lists: PyTree, rank: Array) -> tuple[Array, Array, Array]:
+        """(n, its place, the entry) at a rank [..] among N falling lists, k arrays [N, ..]."""
+        shape = (lists[0].shape[0], *rank.shape)
+        places = jnp.arange(shape[0]).reshape(-1, *(1,) * rank.ndim)
+
+        def take(count: Array | int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            """Take the largest of the heads off its list."""
+            heads, taken = carry
+            n = argmax_first(shape[0], lambda n: heads[n], loop=True)[1]
+            hit = (places == n[None]) & (count < rank)[None]
+            taken = jnp.where(hit, taken + 1, taken)
+            for j in range(1, self.k):
+                heads = jnp.where(hit & (taken == j), lists[j], heads)
+            return heads, taken
+
+        start = (jnp.broadcast_to(lists[0], shape), jnp.zeros(shape, jnp.int32))
+        heads, taken = jax.lax.fori_loop(0, self.k - 1, take, start)
+        value, n = argmax_first(shape[0], lambda n: heads[n], loop=True)
+        return n, jnp.sum(jnp.where(places == n[None], taken, 0), axis=0), value
+
+    def choose(
+        self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None
+    ) -> tuple[Array, Array]:
+        """The one of rank `at`."""
+        del step, noise
+        return self.pick(self.times(values, scores), at)[:2]
+
+
+class Levels(Best):
+    """The maximum of each of H levels; a part of step c leads from level h to targets[c, h].
+
+    Args:
+      targets: [C, H] levels; H or more where the step leads to none. Step 0 stays: its targets are
+        0..H - 1.
+    """
+
+    leading = 1
+
+    def __init__(self, targets: np.ndarray) -> None:
+        """Find the levels from which each one is reached."""
+        C, self.levels = targets.shape
+        came = [[np.flatnonzero(row == h) for h in range(self.levels)] for row in targets]
+        width = max(len(one) for row in came for one in row)
+        self.sources = np.full((C, self.levels, width), self.levels, np.int32)
+        for c, row in enumerate(came):
+            for h, one in enumerate(row):
+                self.sources[c, h, : len(one)] = one
+
+    def together(self, count: int) -> int:
+        """Always a loop, for what reads the result at several levels would compute it anew."""
+        return 4 if count > UNROLLED else max(1, min(4, (count - 1) // 2))
+
+    def of(self, scores: Array) -> PyTree:
+        """Level 0 of the scores, and no other."""
+        nothing = jnp.full((self.levels - 1, *scores.shape), -jnp.inf, scores.dtype)
+        return jnp.concatenate([scores[None], nothing])
+
+    def moved(self, values: PyTree, steps: Any) -> PyTree:
+        """The best from which each level is reached by steps [..]."""
+        nothing = jnp.full_like(values[:1], -jnp.inf)
+        found = values
+        for c, rows in enumerate(self.sources[1:], 1):
+            ways = [_rows(values, nothing, places) for places in rows.T]
+            found = jnp.where(steps == c, reduce(jnp.maximum, ways), found)
+        return found
+
+    def choose(
+        self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None
+    ) -> tuple[Array, Array]:
+        """The first maximum of level `at`, and the level before it, the lowest of equals."""
+        del noise
+        step = jnp.zeros((1, *at.shape), jnp.int32) if step is None else step
+        sources = jnp.asarray(self.sources)[step, at[None]]
+
+        def way(q: int) -> tuple[Array, Array]:
+            level = sources[..., q]
+            own = jnp.take_along_axis(values, level[None], 0, mode="clip")[0]
+            own = jnp.where(level < self.levels, own, -jnp.inf)
+            return own, jnp.broadcast_to(level, own.shape)
+
+        value, place = reduce(better_of, map(way, range(sources.shape[-1])))
+        n = argmax_first(len(scores), lambda n: value[n] + scores[n], loop=True)[1]
+        return n, jnp.take_along_axis(place, n[None], 0)[0]
+
+
+def _rows(values: Array, nothing: Array, places: np.ndarray) -> Array:
+    """Rows of values at constant places, `nothing` beyond them; runs of neighbours are slices."""
+    H = len(values)
+    a, b = places[:-1], places[1:]
+    together = ((b == a + 1) & (b < H)) | ((a == H) & (b == H))
+    parts = []
+    for run in np.split(places, np.flatnonzero(~together) + 1):
+        none = jnp.broadcast_to(nothing, (len(run), *values.shape[1:]))
+        parts.append(none if run[0] == H else values[run[0] : run[0] + len(run)])
+    return jnp.concatenate(parts)

@@ -1,0 +1,130 @@
+"""A recursion over N states and T steps with every semiring, against all N^T paths."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from jaxstruct.core.draws import noise
+from jaxstruct.core.semiring import Best, Levels, Ranked, Sums
+
+N, T, H, B = 3, 4, 5, 20
+PATHS = np.array(list(itertools.product(range(N), repeat=T)))
+TARGETS = np.array([range(H), [1, 2, 3, 4, 4], [H, 0, 1, 2, 3], [3, H, H, 0, 1]])
+"""Stay; one up, the last level kept; one down; something else. H is no level."""
+
+
+def tables(ties: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [T, N, B] of states and [N, N, B] of neighbours, some of them forbidden."""
+    random = np.random.default_rng(ties)
+    draw = random.integers(-1, 2, (T + N, N, B)) if ties else random.normal(size=(T + N, N, B))
+    found = np.where(random.random(draw.shape) < 0.1, -np.inf, draw).astype(np.float32)
+    return found[:T], found[T:]
+
+
+def path_scores(scores: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """[paths, B]."""
+    own = scores[np.arange(T), PATHS].sum(axis=1)
+    return own + table[PATHS[:, :-1], PATHS[:, 1:]].sum(axis=1)
+
+
+def forward(rule, scores, table, steps):
+    """The values of every position; steps [N] of the states."""
+    values = [rule.moved(rule.of(scores[0]), steps[:, None])]
+    for row in scores[1:]:
+        moved = rule.moved(rule.contract(values[-1], table), steps[:, None])
+        values.append(rule.times(moved, row))
+    return values
+
+
+def back(rule, values, table, at, steps, noises=None):
+    """[T, B] the path at place `at` [B] of the last reduction."""
+    nothing = jnp.zeros((N, B), jnp.float32)
+    noises = [None] * T if noises is None else noises
+    n, at = rule.choose(values[-1], nothing, at, noise=noises[0])
+    path = [n]
+    for before, own in zip(values[-2::-1], noises[1:], strict=True):
+        into = jnp.take_along_axis(table, n[None, None], 1)[:, 0]
+        n, at = rule.choose(before, into, at, steps[n][None], own)
+        path.append(n)
+    return jnp.stack(path[::-1])
+
+
+def found_scores(F: np.ndarray, path: Any) -> np.ndarray:
+    places = np.ravel_multi_index(tuple(np.asarray(path)), (N,) * T)
+    return F[places, np.arange(B)]
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_the_k_best(k, ties) -> None:
+    scores, table = tables(ties)
+    F, stay = path_scores(scores, table), jnp.zeros(N, jnp.int32)
+    order = np.sort(F, axis=0)[::-1][:k]
+    rule = Ranked(k) if k > 1 else Best()
+    values = jax.jit(lambda *given: forward(rule, *given))(scores, table, stay)
+    total = rule.reduce(values[-1])
+    np.testing.assert_allclose(jnp.stack(total) if k > 1 else total[None], order, rtol=1e-5)
+    for rank in range(k):
+        path = back(rule, values, table, jnp.full(B, rank, jnp.int32), stay)
+        real = order[rank] > -np.inf
+        np.testing.assert_allclose(found_scores(F, path)[real], order[rank][real], rtol=1e-5)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("own", [(0, 1, 1), (1, 2, 0), (3, 1, 2)])
+def test_levels(own, ties) -> None:
+    """Steps up, down and to and fro; what a step leads out of the levels is gone."""
+    scores, table = tables(ties)
+    F, steps, rule = path_scores(scores, table), jnp.array(own), Levels(TARGETS)
+    level = np.zeros(len(PATHS), int)
+    for t in range(T):
+        after = TARGETS[np.array(own)[PATHS[:, t]], np.minimum(level, H - 1)]
+        level = np.where(level < H, after, H)
+    truth = np.array([F[level == h].max(axis=0, initial=-np.inf) for h in range(H)])
+    values = jax.jit(lambda *given: forward(rule, *given))(scores, table, steps)
+    np.testing.assert_allclose(rule.reduce(values[-1]), truth, rtol=1e-5)
+    for h in np.flatnonzero((truth > -np.inf).any(axis=1)):
+        path = np.asarray(back(rule, values, table, jnp.full(B, h, jnp.int32), steps))
+        real = truth[h] > -np.inf
+        np.testing.assert_allclose(found_scores(F, path)[real], truth[h][real], rtol=1e-5)
+        places = np.ravel_multi_index(tuple(path[:, real]), (N,) * T)
+        assert (level[places] == h).all()
+
+
+def test_sums_their_slopes_and_samples() -> None:
+    scores, table = tables(False)
+    F, stay, rule = path_scores(scores, table), jnp.zeros(N, jnp.int32), Sums()
+    scores, table = jnp.asarray(scores), jnp.asarray(table)
+
+    @jax.jit
+    def total(scores):
+        return jnp.sum(rule.reduce(forward(rule, scores, table, stay)[-1]))
+
+    P = np.exp(F - logsumexp(F, axis=0))
+    truth = np.zeros((T, N, B))
+    for t in range(T):
+        np.add.at(truth[t], PATHS[:, t], P)
+    value, slope = jax.value_and_grad(total)(scores)
+    np.testing.assert_allclose(value, np.sum(logsumexp(F, axis=0)), rtol=1e-5)
+    np.testing.assert_allclose(slope, truth, atol=1e-5)
+    np.testing.assert_allclose(rule.plus(scores[0], scores[1]), jnp.logaddexp(*scores[:2]), 1e-5)
+
+    values, draws = forward(rule, scores, table, stay), 4000
+
+    @jax.jit
+    @jax.vmap
+    def drawn(key):
+        own = [noise(each, (N, B), scores.dtype) for each in jax.random.split(key, T)]
+        return back(rule, values, table, jnp.zeros(B, jnp.int32), stay, own)
+
+    paths = np.asarray(drawn(jax.random.split(jax.random.key(0), draws)))
+    for t in range(T):
+        often = (paths[:, t, None] == np.arange(N)[:, None]).mean(axis=0)
+        assert np.abs(often - truth[t]).max() < 5 * 0.5 / np.sqrt(draws)
