@@ -6,42 +6,26 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.best_charts import BestCharts, Sentences, best_charts, sentences
-from jaxstruct.trees.oracles.best_search import best_search
-from jaxstruct.trees.oracles.charts import Layout, plain
+from jaxstruct.core.types import Array
+from jaxstruct.trees.oracles.charts import plain
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.traceback import Node, first_best, trace_back
+from jaxstruct.trees.oracles.recursion import Best, charts, sentences, top_scores
+from jaxstruct.trees.oracles.traceback import first_best, top_node, trees_below
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
-
-
-def _top_scores(layout: Layout, given: Sentences, cells: Array) -> Array:
-    """[S, B] scores of whole trees by the symbol of the top node."""
-    place = given.length[None, None] - 1
-    return jnp.take_along_axis(cells[layout.whole], place, axis=0)[0] + given.potentials.root
 
 
 def _score_kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
     given, layout = sentences(rules, potentials, length), plain(potentials.lexical.shape[0])
-    charts = best_charts(layout, given, keep=False)
-    return jnp.max(_top_scores(layout, given, charts.cells), axis=0)
-
-
-def _tree(
-    layout: Layout, given: Sentences, charts: BestCharts, symbol: Array, found: Array
-) -> BinaryTree:
-    zeros = jnp.zeros(given.batch, jnp.int32)
-    top = Node(symbol, zeros, given.length, zeros)
-    children = (given.table.rules.lefts, given.table.rules.rights)
-    search = best_search(layout, given, charts)
-    return trace_back(layout.tokens, given.length, top, found, children, search)
+    found = charts(Best(), layout, given, keep=False)
+    return jnp.max(top_scores(layout, given, found.cells), axis=0)
 
 
 def _kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
     given, layout = sentences(rules, potentials, length), plain(potentials.lexical.shape[0])
-    charts = best_charts(layout, given)
-    score, symbol = first_best(_top_scores(layout, given, charts.cells))
-    return Parsed(_tree(layout, given, charts, symbol, score > -jnp.inf), score)
+    found = charts(Best(), layout, given)
+    score, symbol = first_best(top_scores(layout, given, found.cells))
+    top = top_node(given, symbol, jnp.int32(0))
+    return Parsed(trees_below(layout, given, found, top, score > -jnp.inf), score)
 
 
 def _score(found: Parsed, rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:

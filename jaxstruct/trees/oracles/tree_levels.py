@@ -21,12 +21,11 @@ import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.types import Array, BinaryTree, PyTree
-from jaxstruct.trees.oracles.best_charts import BestCharts, Sentences, best_charts, sentences
-from jaxstruct.trees.oracles.best_search import best_search
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts
 from jaxstruct.trees.oracles.charts import Layout, layout
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.traceback import Node, first_best, pick, trace_back
+from jaxstruct.trees.oracles.recursion import Best, Charts, Sentences, charts, sentences
+from jaxstruct.trees.oracles.traceback import first_best, pick, top_node, trees_below
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 
@@ -59,7 +58,7 @@ class _Filled(NamedTuple):
     layout: Layout
     given: Sentences
     counts: NodeCounts
-    charts: BestCharts
+    charts: Charts
 
 
 def _fill(
@@ -74,7 +73,7 @@ def _fill(
     given, plan = sentences(rules, potentials, length, (counts, others)), layout(*sizes)
     if counts.predicted is not None:
         counts = counts._replace(predicted=_shared(counts.predicted))
-    return _Filled(plan, given, counts, best_charts(plan, given, counts, keep))
+    return _Filled(plan, given, counts, charts(Best(), plan, given, counts, keep))
 
 
 def _shared(predicted: Array) -> Array:
@@ -98,13 +97,8 @@ def _top_scores(filled: _Filled) -> tuple[Array, Array]:
 
 def _trees(filled: _Filled, symbol: Array, level: Array, found: Array) -> BinaryTree:
     """The trees of top nodes, leaves [.., B], at levels of the charts."""
-    zeros, length = jnp.zeros(symbol.shape, jnp.int32), filled.given.length
-    length = jnp.broadcast_to(length.reshape(*(1,) * (symbol.ndim - 1), -1), symbol.shape)
-    top = Node(symbol, zeros, length, level)
-    rules = filled.given.table.rules
-    search = best_search(filled.layout, filled.given, filled.charts, filled.counts)
-    tokens = filled.layout.tokens
-    return trace_back(tokens, length, top, found, (rules.lefts, rules.rights), search)
+    plan, given, counts, chart = filled
+    return trees_below(plan, given, chart, top_node(given, symbol, level), found, counts=counts)
 
 
 def _scores_kernel(sizes: LevelSizes, *arguments: Any) -> Array:
