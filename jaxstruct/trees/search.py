@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.forests import Forest
-from jaxstruct.trees.losses import Stratification, true_nodes, true_symbols
+from jaxstruct.trees.losses import Stratification, true_symbols
 from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.oracles.forest_sums import forest_log_partition
 from jaxstruct.trees.oracles.forest_trees import ForestScores, best_forest_tree
@@ -54,8 +54,9 @@ def augmented_potentials(
     scale: Array,
 ) -> TreePotentials:  # fmt: skip
     """As `augmented_parts`, over charts."""
-    nodes = true_nodes(tables, y_true, theta.x.length, strata.counts_tokens)
-    cost = (strata.share(y_true, scale) * nodes).astype(theta.rules.dtype)
+    cost = (strata.share(y_true, scale) * strata.counts(tables, y_true).matched).astype(
+        theta.rules.dtype
+    )
     return _less(tree_potentials(tables, theta), cost)
 
 
@@ -84,7 +85,8 @@ def parts_of_same_inner(tables: GrammarTables, theta: TreeTheta, y_true: BinaryT
     """The potentials of F, which forbid inner nodes that the true tree lacks."""
     parts = parts_of(tables, theta)
     if isinstance(parts, TreePotentials):
-        own = true_nodes(tables, y_true, theta.x.length, tokens=False)
+        true = true_symbols(tables, y_true)[:, :, None]
+        own = true == jnp.arange(tables.lexical.shape[1])[None, None]
         spans = jnp.zeros((), theta.rules.dtype) if parts.spans is None else parts.spans
         return parts._replace(spans=jnp.where(own, spans, -jnp.inf))
     symbol, first, last, _, _ = jnp.maximum(forest_of(theta).nodes, 0).T
@@ -107,7 +109,7 @@ def best_of_levels(
     T = y_true.symbols.shape[0]
     if isinstance(parts, TreePotentials):
         length = theta.x.length
-        counts = strata.counts(tables, y_true, length)
+        counts = strata.counts(tables, y_true)
         found = best_of_tree_levels(tables.rules, parts, counts, length, strata.sizes(T), *lines)
     else:
         forest = forest_of(theta)
