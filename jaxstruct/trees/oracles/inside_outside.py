@@ -32,7 +32,6 @@ from jaxstruct.trees.oracles.recursion import (
     row_of,
     sentences,
     term_rows,
-    top_scores,
 )
 from jaxstruct.trees.oracles.rule_runs import rows
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
@@ -74,7 +73,8 @@ class Inside(NamedTuple):
 def inside(layout: Layout, given: Sentences, keep: bool = False) -> Inside:
     """The log sums of a batch; with those of groups of rules to draw from."""
     found = charts(Sums(), layout, given, keep=keep)
-    top = top_scores(layout, given, found.cells)
+    whole = jnp.take_along_axis(found.cells[layout.whole], given.length[None, None] - 1, axis=0)
+    top = whole[0] + given.potentials.root
     shift = jnp.max(top, axis=0)
     return Inside(found, top - finite_or_zero(shift)[None], shift)
 

@@ -406,9 +406,3 @@ def charts(
     groups = jnp.full(shape, -jnp.inf, cells.dtype) if keep else None
     reached = None if counts is None else _reach(cells)
     return jax.lax.fori_loop(0, given.spans, fill, (Charts(cells, groups), reached))[0]
-
-
-def top_scores(layout: Layout, given: Sentences, cells: Array) -> Array:
-    """[S, B] of whole trees by the symbol of the top node, of the first level."""
-    place = given.length[None, None] - 1
-    return jnp.take_along_axis(cells[layout.whole], place, axis=0)[0] + given.potentials.root
