@@ -24,12 +24,14 @@ from experiments.lib.options import flag, size_reader
 from experiments.lib.report import rows_table
 from experiments.lib.timing import Compiled, compile_ahead
 from jaxstruct.core.types import PyTree
+from jaxstruct.trees.losses import true_symbols
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
 from jaxstruct.trees.oracles.cky import cky, cky_score
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials, labelled_spans
+from jaxstruct.trees.parts import GrammarTables
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
 AXES = TreePotentials._make((0, None, None, None))  # vmap over lexical scores alone
 COLUMNS = {
@@ -115,8 +117,8 @@ def _data(options: Options, dtype: str, size: tuple[int, ...]) -> tuple[PyTree, 
 
     length = jnp.full(options.batch, tokens, jnp.int32)
     other = jax.jit(jax.vmap(cky, (None, AXES, 0)))(grammar, drawn(), length).tree
-    spans = jax.vmap(partial(labelled_spans, symbols=symbols), (None, 0, 0))
-    return grammar, drawn(), length, spans(grammar, other, length)
+    true = jax.vmap(partial(true_symbols, GrammarTables(grammar, None, None)))(other)
+    return grammar, drawn(), length, true[..., None] == jnp.arange(symbols)[None, None, None]
 
 
 def _of_levels(sizes: LevelSizes, misses: bool, *data: PyTree) -> PyTree:

@@ -15,17 +15,30 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions
-from jaxstruct.core.finite import finite_or_zero, inf_unless
-from jaxstruct.core.types import AnyArray, Array, BinaryTree, PyTree
-from jaxstruct.trees.chart_search import raised_on_charts, seen_on_charts
-from jaxstruct.trees.forest_search import forest_of, forest_scores, raised_in_forest
+from jaxstruct.core.finite import inf_unless
+from jaxstruct.core.types import AnyArray, Array, BinaryTree
 from jaxstruct.trees.losses import Stratification
-from jaxstruct.trees.oracles.forest_sums import forest_log_partition, forest_marginals
-from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
+from jaxstruct.trees.oracles.forest_sums import forest_marginals
+from jaxstruct.trees.oracles.forest_trees import ForestScores
+from jaxstruct.trees.oracles.inside_outside import rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.sampling import sample_tree
-from jaxstruct.trees.parts import GrammarTables, SentenceInput, TreeTheta, score_use, tree_use
-from jaxstruct.trees.potentials import GrammarRules, score_tree
+from jaxstruct.trees.parts import (
+    GrammarTables,
+    SentenceInput,
+    TreeTheta,
+    score_use,
+    tree_potentials,
+    tree_use,
+)
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+from jaxstruct.trees.search import (
+    augmented_parts,
+    augmented_potentials,
+    forest_of,
+    log_sum,
+    parts_of,
+)
 
 
 class TreeProbabilities(NamedTuple):
@@ -41,26 +54,28 @@ class TreeProbabilities(NamedTuple):
     spans: AnyArray
 
 
-def _log_partition(tables: GrammarTables, theta: TreeTheta) -> Array:
-    if theta.x.forest is None:
-        return log_partition(*seen_on_charts(tables, theta))
-    return forest_log_partition(forest_of(theta), forest_scores(tables, theta))
+def _on_charts(
+    tables: GrammarTables, theta: TreeTheta
+) -> tuple[GrammarRules, TreePotentials, Array]:
+    return tables.rules, tree_potentials(tables, theta), theta.x.length
 
 
 def _log_loss(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
     """-log P(y | x) = log Z - F(y) of one tree; +inf where the sentence has none."""
     score = score_use(theta, tree_use(tables, theta.x, y))
-    return inf_unless(y.symbols[0] >= 0, _log_partition(tables, theta) - score)
+    return inf_unless(y.symbols[0] >= 0, log_sum(tables, theta, parts_of(tables, theta)) - score)
 
 
 def _marginals(tables: GrammarTables, theta: TreeTheta) -> Marginals:
     length = theta.x.length
     sizes = TreeProbabilities(positions(length), positions(length, length))
     if theta.x.forest is None:
-        found = rule_marginals(*seen_on_charts(tables, theta))
+        found = rule_marginals(*_on_charts(tables, theta))
         return Marginals(TreeProbabilities(found.lexical, found.spans), found.log_partition, sizes)
     forest = forest_of(theta)
-    found = forest_marginals(forest, forest_scores(tables, theta))
+    parts = parts_of(tables, theta)
+    assert isinstance(parts, ForestScores)
+    found = forest_marginals(forest, parts)
     T, S = theta.x.terminals.shape[0], tables.lexical.shape[1]
     symbol, first, last, _, _ = jnp.where(forest.nodes >= 0, forest.nodes, T + S).T
     nodes = jnp.zeros((T, T, S), found.scores.nodes.dtype)
@@ -71,35 +86,33 @@ def _marginals(tables: GrammarTables, theta: TreeTheta) -> Marginals:
 
 
 def _k_best(tables: GrammarTables, theta: TreeTheta, k: int) -> tuple[BinaryTree, Array]:
-    found = k_best_trees(*seen_on_charts(tables, theta), k)
+    found = k_best_trees(*_on_charts(tables, theta), k)
     return found.tree, found.score
 
 
 def _sample(tables: GrammarTables, theta: TreeTheta, key: Array) -> BinaryTree:
-    return sample_tree(*seen_on_charts(tables, theta), key)
+    return sample_tree(*_on_charts(tables, theta), key)
 
 
 def _softmax_margin(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree, mu: Array
 ) -> Array:
-    if theta.x.forest is None:
-        rules, potentials, length = raised_on_charts(tables, strata, theta, y_true)
-        log_z = log_partition(rules, _divided(potentials, mu), length)
-        score = score_tree(rules, _divided(potentials, mu), y_true, length)
-        return mu * inf_unless(score != -jnp.inf, log_z - finite_or_zero(score))
-    scores, truth = raised_in_forest(tables, strata, theta, y_true)
-    log_z = forest_log_partition(forest_of(theta), _divided(scores, mu))
+    strata.check_additive()
+    one = jnp.ones((), theta.rules.dtype)
+    parts = augmented_parts(tables, strata, theta, y_true, one)
+    log_z = log_sum(tables, theta, jax.tree.map(lambda leaf: leaf / mu, parts))
+    count = jnp.minimum(strata.nodes(y_true), 1)  # the shares of all true nodes, if any, are 1
+    truth = score_use(theta, tree_use(tables, theta.x, y_true)) - count
     return inf_unless(y_true.symbols[0] >= 0, mu * log_z - truth)
-
-
-def _divided(tree: PyTree, mu: Array) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf / mu, tree)
 
 
 def _augmented_k_best(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree, k: int
 ) -> tuple[BinaryTree, Array]:
-    found = k_best_trees(*raised_on_charts(tables, strata, theta, y_true), k)
+    strata.check_additive()
+    one = jnp.ones((), theta.rules.dtype)
+    potentials = augmented_potentials(tables, strata, theta, y_true, one)
+    found = k_best_trees(tables.rules, potentials, theta.x.length, k)
     return found.tree, found.score > -jnp.inf
 
 

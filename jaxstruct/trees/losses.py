@@ -35,7 +35,6 @@ from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
 from jaxstruct.trees.parts import GrammarTables, inner_parents
 from jaxstruct.trees.phrases.grammar import Grammar, label_counts
-from jaxstruct.trees.potentials import labelled_spans
 
 NAMES = ("zero_one", "node_f1", "all_node_f1", "f1")
 
@@ -75,78 +74,9 @@ def node_list(tables: GrammarTables, y: BinaryTree) -> tuple[Array, Array, Array
     return firsts, lasts, jnp.concatenate([inner_parents(tables, y), y.symbols])
 
 
-def _same_span(tables: GrammarTables, a: BinaryTree, b: BinaryTree) -> tuple[Array, Array, Array]:
-    """([N, N] whether nodes of two trees cover the same tokens, their symbols [N] and [N])."""
-    first, second = node_list(tables, a), node_list(tables, b)
-    same = (first[0][:, None] == second[0][None]) & (first[1][:, None] == second[1][None])
-    real = (first[2] >= 0)[:, None] & (second[2] >= 0)[None]
-    return same & real, first[2], second[2]
-
-
-def matched_nodes(
-    tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, tokens: bool = True
-) -> Array:
-    """m: how many nodes of y are nodes of y_true, with or without those over single tokens."""
-    same, a, b = _same_span(tables, y_true, y)
-    inner = jnp.arange(a.shape[0]) < y.rules.shape[0]
-    counted = same & (a[:, None] == b[None]) & (tokens | inner)[:, None]
-    return jnp.sum(counted, dtype=jnp.int32)
-
-
-def node_count(y: BinaryTree, tokens: bool = True) -> Array:
-    """2 l - 1 nodes, or l - 1 without those over single tokens."""
-    length = jnp.sum(y.symbols >= 0, dtype=jnp.int32)
-    return 2 * length - 1 if tokens else length - 1
-
-
-def true_nodes(
-    tables: GrammarTables, y_true: BinaryTree, length: Array, tokens: bool = True
-) -> Array:
-    """[T, T, S] bool, the nodes of y_true, with or without those over single tokens."""
-    T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
-    nodes = labelled_spans(tables.rules, y_true, length, S)
-    return nodes if tokens else nodes & ~jnp.eye(T, dtype=bool)[:, :, None]
-
-
-def _labels(parts: Constituents, tables: GrammarTables, y: BinaryTree) -> Array:
-    """[2 T - 1, L] how often each node stands for each label."""
-    T = y.symbols.shape[0]
-    symbols = node_list(tables, y)[2]
-    inner = parts.inner[jnp.maximum(symbols[: T - 1], 0)]
-    token = parts.token[jnp.maximum(symbols[T - 1 :], 0)]
-    return jnp.concatenate([inner, token]) * (symbols >= 0)[:, None]
-
-
-def constituent_count(parts: Constituents, tables: GrammarTables, y: BinaryTree) -> Array:
-    """How many constituents the nodes of a tree stand for."""
-    return jnp.sum(_labels(parts, tables, y), dtype=jnp.int32)
-
-
-def matched_constituents(
-    parts: Constituents, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree
-) -> Array:
-    """m of f1."""
-    same, _, _ = _same_span(tables, y_true, y)
-    a, b = _labels(parts, tables, y_true), _labels(parts, tables, y)
-    shared = jnp.sum(jnp.minimum(a[:, None], b[None]), axis=2, dtype=jnp.int32)
-    return jnp.sum(jnp.where(same, shared, 0), dtype=jnp.int32)
-
-
 def same_tree(a: BinaryTree, b: BinaryTree) -> Array:
     """Whether two trees are the same in every node."""
     return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(lambda x, y: jnp.all(x == y), a, b))))
-
-
-def shared_constituents(parts: Constituents, tables: GrammarTables, y_true: BinaryTree) -> Array:
-    """[T, T, S] how many constituents a node shares with the node of y_true over its tokens."""
-    T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
-    firsts, lasts, symbols = node_list(tables, y_true)
-    own = _labels(parts, tables, y_true)
-    of_inner = jax.vmap(lambda row: jnp.sum(jnp.minimum(row[None], parts.inner), axis=1))
-    of_token = jax.vmap(lambda row: jnp.sum(jnp.minimum(row[None], parts.token), axis=1))
-    shared = jnp.concatenate([of_inner(own[: T - 1]), of_token(own[T - 1 :])]).astype(jnp.int8)
-    first = jnp.where(symbols >= 0, firsts, T)
-    return jnp.zeros((T, T, S), jnp.int8).at[first, lasts].set(shared, mode="drop")
 
 
 def f1_loss(matched: Array, predicted: Array, gold: Array, dtype: DTypeLike) -> Array:
@@ -218,7 +148,8 @@ class Stratification:
 
     def nodes(self, y_true: BinaryTree) -> Array:
         """How many nodes of the true tree an additive loss counts."""
-        return node_count(y_true, self.counts_tokens)
+        length = jnp.sum(y_true.symbols >= 0, dtype=jnp.int32)
+        return 2 * length - 1 if self.counts_tokens else length - 1
 
     def share(self, y_true: BinaryTree, scale: Array) -> Array:
         """What missing one of the true nodes costs in scale Delta."""
@@ -244,35 +175,43 @@ class Stratification:
             return Levels(sizes, jnp.array([0, 1], dtype), jnp.array([False, True]))
         if self.is_additive:
             return _node_losses(length, sizes, dtype, self.counts_tokens)
-        assert self.parts is not None, "f1 counts constituents"
-        return _constituent_losses(constituent_count(self.parts, tables, y_true), sizes, dtype)
+        return _constituent_losses(self._constituents(tables, y_true), sizes, dtype)
 
-    def counts(self, tables: GrammarTables, y_true: BinaryTree, length: Array) -> NodeCounts:
-        """What the nodes of a chart add to the levels."""
-        S = tables.lexical.shape[1]
+    def matched(
+        self, tables: GrammarTables, y_true: BinaryTree, first: Array, last: Array, symbol: Array
+    ) -> Array:
+        """What nodes add to m: integers or bool of the shape of their tokens and symbols."""
+        true = true_symbols(tables, y_true)[first, last]
         if self.name == "zero_one":
-            return NodeCounts(~labelled_spans(tables.rules, y_true, length, S))
+            return true != symbol
         if self.is_additive:
-            return NodeCounts(true_nodes(tables, y_true, length, self.counts_tokens))
+            return (true == symbol) & (self.counts_tokens | (last > first))
         assert self.parts is not None, "f1 counts constituents"
-        return NodeCounts(shared_constituents(self.parts, tables, y_true), self.parts.counts)
+        inner, parts = (last > first)[..., None], self.parts
+        shared = [jnp.where(inner, parts.inner[each], parts.token[each])
+                  for each in (jnp.maximum(true, 0), symbol)]  # fmt: skip
+        return jnp.where(true >= 0, jnp.sum(jnp.minimum(*shared), axis=-1, dtype=jnp.int32), 0)
+
+    def counts(self, tables: GrammarTables, y_true: BinaryTree) -> NodeCounts:
+        """What the nodes of a chart add to the levels."""
+        T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
+        first, last, symbol = jnp.meshgrid(*map(jnp.arange, (T, T, S)), indexing="ij")
+        matched = self.matched(tables, y_true, first, last, symbol).astype(jnp.int8)
+        return NodeCounts(matched, None if self.parts is None else self.parts.counts)
 
     def counts_of_forest(self, tables: GrammarTables, y_true: BinaryTree, nodes: Array) -> Array:
         """[N] int32 what nodes [N, 5] of a forest add to the levels, in their order [P, M] flat."""
         symbol, first, last, _, _ = jnp.maximum(nodes, 0).T
-        true = true_symbols(tables, y_true)[first, last]
-        if self.name == "zero_one":
-            return (true != symbol).astype(jnp.int32)
-        if self.is_additive:
-            counted = (true == symbol) & (self.counts_tokens | (last > first))
-            return counted.astype(jnp.int32)
+        matched = self.matched(tables, y_true, first, last, symbol).astype(jnp.int32)
+        if self.parts is None:
+            return matched
+        return self.parts.counts[symbol] * self.sizes(y_true.symbols.shape[0]).matched[-1] + matched
+
+    def _constituents(self, tables: GrammarTables, y: BinaryTree) -> Array:
+        """How many constituents the nodes of a tree stand for."""
         assert self.parts is not None, "f1 counts constituents"
-        inner, parts = (last > first)[:, None], self.parts
-        both = [jnp.where(inner, parts.inner[each], parts.token[each])
-                for each in (jnp.maximum(true, 0), symbol)]  # fmt: skip
-        shared = jnp.where(true >= 0, jnp.sum(jnp.minimum(*both), axis=1), 0)
-        M = self.sizes(y_true.symbols.shape[0]).matched[-1]
-        return (self.parts.counts[symbol] * M + shared).astype(jnp.int32)
+        symbols = node_list(tables, y)[2]
+        return jnp.sum(jnp.where(symbols >= 0, self.parts.counts[symbols], 0), dtype=jnp.int32)
 
     def loss(
         self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: DTypeLike
@@ -280,14 +219,13 @@ class Stratification:
         """Delta(y_true, y) of one pair of trees over the same tokens."""
         if self.name == "zero_one":
             return (~same_tree(y_true, y)).astype(dtype)
+        first, last, symbol = node_list(tables, y)
+        own = jnp.where(symbol >= 0, self.matched(tables, y_true, first, last, symbol), 0)
+        matched = jnp.sum(own, dtype=jnp.int32)
         if self.is_additive:
-            nodes = node_count(y_true, self.counts_tokens)
-            matched = matched_nodes(tables, y_true, y, self.counts_tokens)
+            nodes = self.nodes(y_true)
             return (nodes - matched).astype(dtype) / jnp.maximum(nodes, 1)
-        assert self.parts is not None, "f1 counts constituents"
-        matched = matched_constituents(self.parts, tables, y_true, y)
-        parts = self.parts
-        predicted, gold = (constituent_count(parts, tables, each) for each in (y, y_true))
+        predicted, gold = (self._constituents(tables, each) for each in (y, y_true))
         return f1_loss(matched, predicted, gold, dtype)
 
     def check_tokens(self, tokens: int) -> None:

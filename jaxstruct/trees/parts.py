@@ -101,17 +101,10 @@ def lexical_place(tables: GrammarTables, terminals: Array, symbols: Array) -> Ar
     return jnp.where(known, found, NOWHERE)
 
 
-def lexical_places(tables: GrammarTables, x: SentenceInput) -> Array:
-    """[T, S] the number of the lexical rule of each symbol over each token, or NOWHERE."""
-    V = tables.lexical.shape[0]
-    known = (x.terminals >= 0) & (x.terminals < V)
-    rows = tables.lexical[jnp.clip(x.terminals, 0, V - 1)]
-    return jnp.where(known[:, None], rows, NOWHERE)
-
-
 def tree_potentials(tables: GrammarTables, theta: TreeTheta) -> TreePotentials:
     """What the oracles take: -inf where the grammar has no rule or no such root."""
-    places = lexical_places(tables, theta.x)
+    symbols = jnp.arange(tables.lexical.shape[1])[None]
+    places = lexical_place(tables, theta.x.terminals[:, None], symbols)
     lexical = theta.lexical.at[places].get(mode="fill", fill_value=-jnp.inf)
     root = jnp.where(tables.roots, theta.root, -jnp.inf)
     return TreePotentials(lexical, theta.rules, root, theta.spans)

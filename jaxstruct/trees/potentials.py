@@ -100,24 +100,3 @@ def score_tree(
         total += jnp.sum(jnp.where(nodes, scores, 0))
     total += potentials.root[jnp.where(length > 1, parents[0], symbols[0])]
     return jnp.where(tree.symbols[0] == PADDING, -jnp.inf, total)
-
-
-def labelled_spans(rules: GrammarRules, tree: BinaryTree, length: Array, symbols: int) -> Array:
-    """[T, T, S] bool: whether a tree has a symbol over the tokens from the first to the last.
-
-    Inner nodes and the symbols over single tokens, (t, t, A), alike; all False for the tree of
-    PADDING.
-
-    Args:
-      rules: the grammar. tree: one tree. length: int32 scalar. symbols: S, a Python integer.
-    """
-    T = tree.symbols.shape[0]
-    tokens = jnp.arange(T)
-    parents = jnp.asarray(rules.parents)[jnp.clip(tree.rules, 0, len(rules.parents) - 1)]
-    node = (jnp.arange(T - 1) < length - 1) & (tree.rules != PADDING)
-    token = (tokens < length) & (tree.symbols != PADDING)
-    begins = jnp.concatenate([jnp.where(node, tree.begins, T), jnp.where(token, tokens, T)])
-    lasts = jnp.concatenate([tree.ends - 1, tokens])
-    labels = jnp.concatenate([parents, tree.symbols])
-    empty = jnp.zeros((T, T, symbols), bool)
-    return empty.at[begins, lasts, labels].set(True, mode="drop")

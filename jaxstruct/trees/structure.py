@@ -31,19 +31,6 @@ from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
-from jaxstruct.trees.chart_search import (
-    augmented_on_charts,
-    best_on_charts,
-    decode_on_charts,
-    same_inner_on_charts,
-    seen_on_charts,
-)
-from jaxstruct.trees.forest_search import (
-    augmented_in_forest,
-    best_in_forest,
-    decode_in_forest,
-    same_inner_in_forest,
-)
 from jaxstruct.trees.forests import Forest, forests_of
 from jaxstruct.trees.inference import tree_inference
 from jaxstruct.trees.losses import Stratification, stratification
@@ -57,11 +44,19 @@ from jaxstruct.trees.parts import (
     score_use,
     span_feature_count,
     span_scores,
+    tree_potentials,
     tree_use,
     weight_use,
 )
 from jaxstruct.trees.phrases.grammar import Grammar, terminals_of
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+from jaxstruct.trees.search import (
+    augmented_parts,
+    best_of_levels,
+    best_tree,
+    parts_of,
+    parts_of_same_inner,
+)
 
 
 def sentence_inputs(
@@ -235,12 +230,11 @@ def grammar_potentials(
     if not isinstance(problem, Problem) or problem.model.decode.func is not _decode:
         raise ValueError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
     (tables,) = problem.model.decode.args
-    return seen_on_charts(tables, theta)
+    return tables.rules, tree_potentials(tables, theta), theta.x.length
 
 
 def _decode(tables: GrammarTables, theta: TreeTheta) -> BinaryTree:
-    decode = decode_on_charts if theta.x.forest is None else decode_in_forest
-    return decode(tables, theta)
+    return best_tree(tables, theta, parts_of(tables, theta))
 
 
 def _or_truth(found: BinaryTree, value: Array, y_true: BinaryTree) -> BinaryTree:
@@ -253,20 +247,17 @@ def _best_by_level(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta,
     y_true: BinaryTree, offsets: Array, slopes: Array,
 ) -> BinaryTree:  # fmt: skip
-    charts = theta.x.forest is None
     levels = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype)
     shape, count = levels.losses.shape, levels.losses.size
     lines = offsets[:count].reshape(shape), slopes[:count].reshape(shape), levels.wrong
-    best = best_on_charts if charts else best_in_forest
-    tree, value = best(tables, strata, theta, y_true, *lines)
-    if strata.has_level_of_no_loss:
-        same = same_inner_on_charts if charts else same_inner_in_forest
-        last = same(tables, theta, y_true)
-        there = last.score > -jnp.inf
-        last_value = offsets[-1] + slopes[-1] * jnp.where(there, last.score, 0)
-        last_value = jnp.where(there, last_value, -jnp.inf)
-        tree = jax.tree.map(partial(jnp.where, last_value > value), last.tree, tree)
-        value = jnp.maximum(last_value, value)
+    parts = parts_of(tables, theta)
+    tree, value = best_of_levels(tables, strata, theta, y_true, parts, lines)
+    if strata.has_level_of_no_loss:  # other trees with the same inner nodes
+        lines = jnp.full(2, offsets[-1]), jnp.full(2, slopes[-1]), jnp.array([False, True])
+        parts = parts_of_same_inner(tables, theta, y_true)
+        last = best_of_levels(tables, tree_losses.ZERO_ONE, theta, y_true, parts, lines)
+        better = last[1] > value
+        tree, value = jax.tree.map(partial(jnp.where, better), last, (tree, value))
     return _or_truth(tree, value, y_true)
 
 
@@ -293,8 +284,7 @@ def _loss_augmented(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
     scale: Array,
 ) -> BinaryTree:  # fmt: skip
-    augmented = augmented_on_charts if theta.x.forest is None else augmented_in_forest
-    return augmented(tables, strata, theta, y_true, scale)
+    return best_tree(tables, theta, augmented_parts(tables, strata, theta, y_true, scale))
 
 
 def _loss(

@@ -36,8 +36,8 @@ class Layout(NamedTuple):
       widths, begins: [T (T - 1) / 2] the spans of two tokens and more, in the order of their rows.
       index: [T + 1, P, M] the level that is (p, m), or -1.
       counts: [T + 1, L, 2] (p, m) of a level, -1 beyond the last.
-      first_terms: [T + 1, L + 1] where the terms of each cell begin, and the last one's end.
-      terms: [.., 3] int32: split, left level, right level.
+      first_terms: [T + 1, L, 2] where the terms of each cell begin and end.
+      terms: [.., 3] int32: split, left level, right level; those of a cell are sorted.
     """
 
     levels: np.ndarray
@@ -64,6 +64,21 @@ class Layout(NamedTuple):
     def size(self) -> int:
         """Rows of the chart, long enough to write the L rows of any cell at once."""
         return self.rows + self.most - 1
+
+    @property
+    def most_terms(self) -> int:
+        """The most terms of a cell."""
+        return int((self.first_terms[..., 1] - self.first_terms[..., 0]).max())
+
+    @property
+    def most_terms_of_width(self) -> int:
+        """The most terms of all cells of a span."""
+        return int((self.first_terms[:, -1, 1] - self.first_terms[:, 0, 0]).max())
+
+    def terms_of(self, width: Array, level: Array | int) -> tuple[Array, Array]:
+        """(first, end) of the terms of a cell."""
+        first, end = jnp.moveaxis(jnp.asarray(self.first_terms)[width, level], -1, 0)
+        return first, end
 
     def row(self, width: Array | int, begin: Array | int, level: Array | int = 0) -> Array:
         """The row of a cell."""
@@ -102,6 +117,25 @@ def _join(index: np.ndarray, lists: list[np.ndarray], w: int) -> np.ndarray:
     return rows[np.lexsort(rows.T[::-1])]
 
 
+def _laid_out(
+    levels: np.ndarray, terms: list[np.ndarray], first_terms: np.ndarray, index: np.ndarray,
+    counts: np.ndarray,
+) -> Layout:  # fmt: skip
+    """The layout of spans that have so many levels; terms by width."""
+    T = len(levels) - 1
+    # By their end, so that a batch stops at its longest sentence.
+    spans = [(w, e - w) for e in range(2, T + 1) for w in range(2, e + 1)]
+    every = np.array([(1, t) for t in range(T)] + spans, np.int32)
+    stops = np.cumsum(levels[every[:, 0]])
+    first_rows = np.zeros((T + 1, T + 1), np.int32)
+    first_rows[tuple(every.T)] = stops - levels[every[:, 0]]
+    widths, begins = every[T:].T
+    joined, first_terms = np.concatenate(terms).astype(np.int32), first_terms.astype(np.int32)
+    return Layout(
+        levels, first_rows, int(stops[-1]), widths, begins, index, counts, first_terms, joined
+    )
+
+
 @cache
 def layout(matched: tuple[int, ...], predicted: tuple[int, ...] | None = None) -> Layout:
     """The layout of charts with levels.
@@ -119,23 +153,34 @@ def layout(matched: tuple[int, ...], predicted: tuple[int, ...] | None = None) -
         counts[w, : levels[w]] = lists[w]
     rows = [_join(index, lists, w) if w else np.zeros((0, 4), np.int32) for w in range(T + 1)]
     starts = np.cumsum([0, *(len(found) for found in rows)])
-    first_terms = np.stack([
-        starts[w] + np.searchsorted(rows[w][:, 0], np.arange(levels.max() + 1))
-        for w in range(T + 1)
-    ]).astype(np.int32)  # fmt: skip
-    # By their end, so that a batch stops at its longest sentence.
-    spans = [(w, e - w) for e in range(2, T + 1) for w in range(2, e + 1)]
-    every = np.array([(1, t) for t in range(T)] + spans, np.int32)
-    stops = np.cumsum(levels[every[:, 0]])
-    first_rows = np.zeros((T + 1, T + 1), np.int32)
-    first_rows[tuple(every.T)] = stops - levels[every[:, 0]]
-    terms = np.concatenate(rows)[:, 1:].astype(np.int32)
-    widths, begins = every[T:].T
-    return Layout(
-        levels, first_rows, int(stops[-1]), widths, begins, index, counts, first_terms, terms
-    )
+    bounds = np.arange(levels.max() + 1)
+    ends = np.stack([starts[w] + np.searchsorted(rows[w][:, 0], bounds) for w in range(T + 1)])
+    first_terms = np.stack([ends[:, :-1], ends[:, 1:]], axis=2)
+    return _laid_out(levels, [found[:, 1:] for found in rows], first_terms, index, counts)
 
 
 def plain(tokens: int) -> Layout:
     """The layout of charts with one level, of sentences of at most T tokens."""
     return layout((1,) * tokens)
+
+
+def rank_pairs(k: int) -> list[tuple[int, int]]:
+    """Pairs of ranks, in order, whose sums can be among the k best of two falling lists."""
+    return [(a, b) for a in range(k) for b in range(k // (a + 1))]
+
+
+@cache
+def ranked(tokens: int, k: int) -> Layout:
+    """The layout of charts whose levels are ranks: any of a cell may be of any of its terms."""
+    levels = np.full(tokens + 1, k, np.int32)
+    pairs = np.array(rank_pairs(k), np.int32)
+    terms = [
+        np.column_stack(
+            [np.repeat(np.arange(1, w), len(pairs)), np.tile(pairs, (max(w - 1, 0), 1))]
+        )
+        for w in range(tokens + 1)
+    ]
+    ends = np.cumsum([len(of_width) for of_width in terms])
+    bounds = np.stack([np.append(0, ends[:-1]), ends], axis=1)
+    none = np.zeros((tokens + 1, 0, 0), np.int32)
+    return _laid_out(levels, terms, np.repeat(bounds[:, None], k, axis=1), none, none)

@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
-import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.best_charts import BestCharts, Sentences, best_charts, sentences
-from jaxstruct.trees.oracles.best_search import best_search
-from jaxstruct.trees.oracles.charts import Layout, plain
+from jaxstruct.core.types import Array
+from jaxstruct.trees.oracles.chart_levels import LevelSizes
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.traceback import Node, first_best, trace_back
-from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
+from jaxstruct.trees.oracles.tree_levels import oracle, scores_kernel, trees_kernel
+from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials
 
 
-def _top_scores(layout: Layout, given: Sentences, cells: Array) -> Array:
-    """[S, B] scores of whole trees by the symbol of the top node."""
-    place = given.length[None, None] - 1
-    return jnp.take_along_axis(cells[layout.whole], place, axis=0)[0] + given.potentials.root
-
-
-def _score_kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    given, layout = sentences(rules, potentials, length), plain(potentials.lexical.shape[0])
-    charts = best_charts(layout, given, keep=False)
-    return jnp.max(_top_scores(layout, given, charts.cells), axis=0)
-
-
-def _tree(
-    layout: Layout, given: Sentences, charts: BestCharts, symbol: Array, found: Array
-) -> BinaryTree:
-    zeros = jnp.zeros(given.batch, jnp.int32)
-    top = Node(symbol, zeros, given.length, zeros)
-    children = (given.table.rules.lefts, given.table.rules.rights)
-    search = best_search(layout, given, charts)
-    return trace_back(layout.tokens, given.length, top, found, children, search)
-
-
-def _kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
-    given, layout = sentences(rules, potentials, length), plain(potentials.lexical.shape[0])
-    charts = best_charts(layout, given)
-    score, symbol = first_best(_top_scores(layout, given, charts.cells))
-    return Parsed(_tree(layout, given, charts, symbol, score > -jnp.inf), score)
-
-
-def _score(found: Parsed, rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    return score_tree(rules, potentials, found.tree, length)
-
-
-def _score_alone(
-    found: Array, rules: GrammarRules, potentials: TreePotentials, length: Array
-) -> Array:
-    del found
-    best = _of_one(rules, jax.lax.stop_gradient(potentials), length)
-    return score_tree(rules, potentials, best.tree, length)
-
-
-_of_one = of_one_example(_kernel, _score)
-_score_of_one = of_one_example(_score_kernel, _score_alone)
+def _of_one_level(
+    kernel: Callable, rules: GrammarRules, potentials: TreePotentials, length: Array
+) -> Any:
+    """What the kernel finds where nothing is counted."""
+    rules, potentials, length = checked_sentence(rules, potentials, length)
+    sizes = LevelSizes((1,) * potentials.lexical.shape[0])
+    found = oracle(kernel, sizes)(rules, potentials, None, length)
+    return jax.tree.map(lambda leaf: leaf[0], found)
 
 
 def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
@@ -84,9 +48,9 @@ def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parse
 
     Source: Cocke, Kasami, Younger.
     """
-    return _of_one(*checked_sentence(rules, potentials, length))
+    return _of_one_level(trees_kernel, rules, potentials, length)
 
 
 def cky_score(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
     """The score of `cky` without its tree."""
-    return _score_of_one(*checked_sentence(rules, potentials, length))
+    return _of_one_level(scores_kernel, rules, potentials, length)

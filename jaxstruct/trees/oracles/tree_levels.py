@@ -21,12 +21,11 @@ import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.types import Array, BinaryTree, PyTree
-from jaxstruct.trees.oracles.best_charts import BestCharts, Sentences, best_charts, sentences
-from jaxstruct.trees.oracles.best_search import best_search
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts
 from jaxstruct.trees.oracles.charts import Layout, layout
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.traceback import Node, first_best, pick, trace_back
+from jaxstruct.trees.oracles.recursion import Best, Charts, Sentences, charts, sentences
+from jaxstruct.trees.oracles.traceback import first_best, pick, top_node, trees_below
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 
@@ -58,32 +57,23 @@ class _Filled(NamedTuple):
 
     layout: Layout
     given: Sentences
-    counts: NodeCounts
-    charts: BestCharts
+    counts: NodeCounts | None
+    charts: Charts
 
 
 def _fill(
-    sizes: LevelSizes,
-    keep: bool,
-    rules: GrammarRules,
-    potentials: TreePotentials,
-    counts: NodeCounts,
-    length: Array,
-    others: PyTree = None,
-) -> _Filled:
+    sizes: LevelSizes, keep: bool, rules: GrammarRules, potentials: TreePotentials,
+    counts: NodeCounts | None, length: Array, others: PyTree = None,
+) -> _Filled:  # fmt: skip
     given, plan = sentences(rules, potentials, length, (counts, others)), layout(*sizes)
-    if counts.predicted is not None:
-        counts = counts._replace(predicted=_shared(counts.predicted))
-    return _Filled(plan, given, counts, best_charts(plan, given, counts, keep))
-
-
-def _shared(predicted: Array) -> Array:
-    if predicted.shape[-1] != 1:
-        raise ValueError(
-            "counts.predicted must be shared by all sentences of a batch: use jax.vmap with None "
-            "for it"
-        )
-    return predicted[..., 0]
+    if counts is not None and counts.predicted is not None:
+        if counts.predicted.shape[-1] != 1:
+            raise ValueError(
+                "counts.predicted must be shared by all sentences of a batch: use jax.vmap with "
+                "None for it"
+            )
+        counts = counts._replace(predicted=counts.predicted[..., 0])
+    return _Filled(plan, given, counts, charts(Best(), plan, given, counts, keep))
 
 
 def _top_scores(filled: _Filled) -> tuple[Array, Array]:
@@ -98,21 +88,18 @@ def _top_scores(filled: _Filled) -> tuple[Array, Array]:
 
 def _trees(filled: _Filled, symbol: Array, level: Array, found: Array) -> BinaryTree:
     """The trees of top nodes, leaves [.., B], at levels of the charts."""
-    zeros, length = jnp.zeros(symbol.shape, jnp.int32), filled.given.length
-    length = jnp.broadcast_to(length.reshape(*(1,) * (symbol.ndim - 1), -1), symbol.shape)
-    top = Node(symbol, zeros, length, level)
-    rules = filled.given.table.rules
-    search = best_search(filled.layout, filled.given, filled.charts, filled.counts)
-    tokens = filled.layout.tokens
-    return trace_back(tokens, length, top, found, (rules.lefts, rules.rights), search)
+    plan, given, counts, chart = filled
+    return trees_below(plan, given, chart, top_node(given, symbol, level), found, counts=counts)
 
 
-def _scores_kernel(sizes: LevelSizes, *arguments: Any) -> Array:
+def scores_kernel(sizes: LevelSizes, *arguments: Any) -> Array:
+    """The best score of every level; see `tree_levels`."""
     scores = jnp.max(_top_scores(_fill(sizes, False, *arguments))[0], axis=1)
     return scores.reshape(*_shape(sizes), -1)
 
 
-def _trees_kernel(sizes: LevelSizes, *arguments: Any) -> Parsed:
+def trees_kernel(sizes: LevelSizes, *arguments: Any) -> Parsed:
+    """The best tree of every level; see `level_trees`."""
     filled = _fill(sizes, True, *arguments)
     tops, levels = _top_scores(filled)
     score, symbol = first_best(jnp.swapaxes(tops, 0, 1))
@@ -122,39 +109,24 @@ def _trees_kernel(sizes: LevelSizes, *arguments: Any) -> Parsed:
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), Parsed(tree, score))
 
 
-def _best_kernel(
-    sizes: LevelSizes,
-    rules: GrammarRules,
-    potentials: TreePotentials,
-    counts: NodeCounts,
-    length: Array,
-    offsets: Array,
-    slopes: Array,
-    valid: Array,
-) -> BestTreeLevel:
-    others = (offsets, slopes, valid)
-    filled = _fill(sizes, True, rules, potentials, counts, length, others)
+def _best_kernel(sizes: LevelSizes, *arguments: Any) -> BestTreeLevel:
+    *sentence, offsets, slopes, valid = arguments
+    filled = _fill(sizes, True, *sentence, others=(offsets, slopes, valid))
     tops, levels = _top_scores(filled)
     scores = jnp.max(tops, axis=1)
-    offsets, slopes, valid = (leaf.reshape(-1, leaf.shape[-1]) for leaf in others)
+    offsets, slopes, valid = (leaf.reshape(-1, leaf.shape[-1]) for leaf in arguments[-3:])
     usable = valid & (scores > -jnp.inf)
     values = jnp.where(usable, offsets + slopes * jnp.where(usable, scores, 0), -jnp.inf)
     value, best = first_best(values)
-    at_best = jnp.take_along_axis(tops, best[None, None], axis=0)[0]
-    score, symbol = first_best(at_best)
-    level = jnp.maximum(pick(levels, best), 0)
+    score, symbol = first_best(jnp.take_along_axis(tops, best[None, None], axis=0)[0])
     found = value > -jnp.inf
-    tree = _trees(filled, symbol, level, found)
+    tree = _trees(filled, symbol, jnp.maximum(pick(levels, best), 0), found)
     predicted, matched = jnp.divmod(jnp.where(found, best, 0), sizes.matched[-1])
-    score = jnp.where(found, score, -jnp.inf)
-    return BestTreeLevel(tree, matched, predicted, score, value)
+    return BestTreeLevel(tree, matched, predicted, jnp.where(found, score, -jnp.inf), value)
 
 
-def _scores_of_trees(
-    sizes: LevelSizes, found: Parsed, rules: GrammarRules, potentials: TreePotentials,
-    counts: NodeCounts, length: Array,
-) -> Array:  # fmt: skip
-    del counts
+def _scores_of_trees(sizes: LevelSizes, found: Parsed, *arguments: Any) -> Array:
+    rules, potentials, _, length = arguments
     score = partial(score_tree, rules, potentials, length=length)
     for _ in _shape(sizes):
         score = jax.vmap(score)
@@ -165,7 +137,7 @@ def _scores_alone(sizes: LevelSizes, found: Array, *arguments: Any) -> Array:
     """The scores of `tree_levels` from the trees of `level_trees`."""
     del found
     held = jax.lax.stop_gradient(arguments)
-    return _scores_of_trees(sizes, _oracle(_trees_kernel, sizes)(*held), *arguments)
+    return _scores_of_trees(sizes, oracle(trees_kernel, sizes)(*held), *arguments)
 
 
 def _score_and_value(
@@ -179,14 +151,15 @@ def _score_and_value(
     return score, offsets[level] + slopes[level] * score
 
 
+_SCORES = {
+    scores_kernel: _scores_alone, trees_kernel: _scores_of_trees, _best_kernel: _score_and_value
+}  # fmt: skip
+
+
 @cache
-def _oracle(kernel: Callable, sizes: LevelSizes) -> Callable:
-    scores = {
-        _scores_kernel: _scores_alone,
-        _trees_kernel: _scores_of_trees,
-        _best_kernel: _score_and_value,
-    }
-    return of_one_example(partial(kernel, sizes), partial(scores[kernel], sizes))
+def oracle(kernel: Callable, sizes: LevelSizes) -> Callable:
+    """The function of one sentence: (rules, potentials, counts, length and what else)."""
+    return of_one_example(partial(kernel, sizes), partial(_SCORES[kernel], sizes))
 
 
 def _checked_sizes(sizes: LevelSizes, tokens: int) -> LevelSizes:
@@ -227,24 +200,18 @@ def _checked_counts(
 
 
 def _checked(
-    rules: GrammarRules,
-    potentials: TreePotentials,
-    counts: NodeCounts,
-    length: Array,
+    rules: GrammarRules, potentials: TreePotentials, counts: NodeCounts, length: Array,
     sizes: LevelSizes,
-) -> tuple[LevelSizes, tuple]:
+) -> tuple[LevelSizes, tuple]:  # fmt: skip
     rules, potentials, length = checked_sentence(rules, potentials, length)
     sizes = _checked_sizes(sizes, potentials.lexical.shape[0])
     return sizes, (rules, potentials, _checked_counts(counts, sizes, potentials), length)
 
 
 def tree_levels(
-    rules: GrammarRules,
-    potentials: TreePotentials,
-    counts: NodeCounts,
-    length: Array,
+    rules: GrammarRules, potentials: TreePotentials, counts: NodeCounts, length: Array,
     sizes: LevelSizes,
-) -> Array:
+) -> Array:  # fmt: skip
     """The best score at every level: F_m = max F(y) over trees whose nodes match m in all.
 
     CKY with a cell for every level of a span, filled from all pairs of levels of its two parts.
@@ -263,16 +230,13 @@ def tree_levels(
       ValueError: as `cky`; sizes or counts do not fit.
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
-    return _oracle(_scores_kernel, sizes)(*arguments)
+    return oracle(scores_kernel, sizes)(*arguments)
 
 
 def level_trees(
-    rules: GrammarRules,
-    potentials: TreePotentials,
-    counts: NodeCounts,
-    length: Array,
+    rules: GrammarRules, potentials: TreePotentials, counts: NodeCounts, length: Array,
     sizes: LevelSizes,
-) -> Parsed:
+) -> Parsed:  # fmt: skip
     """The best tree of every level, with its score.
 
     Args:
@@ -285,19 +249,13 @@ def level_trees(
       level any of the best may be returned.
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
-    return _oracle(_trees_kernel, sizes)(*arguments)
+    return oracle(trees_kernel, sizes)(*arguments)
 
 
 def best_of_tree_levels(
-    rules: GrammarRules,
-    potentials: TreePotentials,
-    counts: NodeCounts,
-    length: Array,
-    sizes: LevelSizes,
-    offsets: Array,
-    slopes: Array,
-    valid: Array | None = None,
-) -> BestTreeLevel:
+    rules: GrammarRules, potentials: TreePotentials, counts: NodeCounts, length: Array,
+    sizes: LevelSizes, offsets: Array, slopes: Array, valid: Array | None = None,
+) -> BestTreeLevel:  # fmt: skip
     """The tree of the level that maximises offsets[m] + slopes[m] F_m, F_m as in `tree_levels`.
 
     It finds the most violated constraint of slack and of margin re-scaling. With Delta_m the loss
@@ -331,4 +289,4 @@ def best_of_tree_levels(
             f"offsets, slopes and valid must all be {list(shape)}, one for each level, got shapes "
             f"{offsets.shape}, {slopes.shape} and {valid.shape}"
         )
-    return _oracle(_best_kernel, sizes)(*arguments, offsets, slopes, valid)
+    return oracle(_best_kernel, sizes)(*arguments, offsets, slopes, valid)

@@ -16,7 +16,6 @@ from jaxstruct.trees.potentials import (
     GrammarRules,
     Parsed,
     TreePotentials,
-    labelled_spans,
     score_tree,
 )
 from tests.core.derivatives import assert_derivatives
@@ -33,7 +32,6 @@ from tests.trees.oracles.truth import (
     cases,
     listed,
     one,
-    tree_of,
 )
 
 KINDS = [(SHARED, SMALL), (OVER_SPANS, SMALL), (SHARED, SKEWED), (OWN, SKEWED)]
@@ -107,21 +105,6 @@ def test_gradient_of_a_score_counts_what_the_tree_uses() -> None:
     np.testing.assert_array_equal(gradient.rules, rules)
     np.testing.assert_array_equal(gradient.spans, spans)
     np.testing.assert_array_equal(gradient.root, np.eye(3)[given.rules.parents[tree.rules[0]]])
-
-
-def test_labelled_spans_are_those_of_the_tree() -> None:
-    given = cases(SHARED, SMALL, 0)
-    parsed = _parsed(given)
-    spans = jax.vmap(lambda tree, length: labelled_spans(given.rules, tree, length, 3))
-    found = np.asarray(jax.jit(spans)(parsed.tree, given.length))
-    for n, length in enumerate(given.length):
-        symbols, rules, begins, _, ends = tree_of(parsed.tree, n)
-        wanted = np.zeros((5, 5, 3), bool)
-        if parsed.score[n] > -np.inf:
-            wanted[np.arange(length), np.arange(length), symbols[:length]] = True
-            inner = slice(0, length - 1)
-            wanted[begins[inner], ends[inner] - 1, given.rules.parents[rules[inner]]] = True
-        np.testing.assert_array_equal(found[n], wanted)
 
 
 def test_padding_nesting_and_single_calls_change_nothing() -> None:
