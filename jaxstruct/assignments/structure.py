@@ -165,8 +165,8 @@ def assignment(
 
     Returns:
       A Problem on `MatchingInput`s, whose outputs [R] are the column of each row, -1 for none.
-      svm1_margin, svm0, svm1 and svm2 are exact; svm1_slack and svm2_slack are searched, with a
-      bound on what the search may have missed. Ties as in `best_matching`.
+      svm1_margin, svm0, svm1 and svm2 are exact; svm1_slack and svm2_slack are searched, and what
+      the search may have missed is listed or bounded. Ties as in `best_matching`.
 
     Raises:
       ValueError: an argument does not fit.

@@ -281,8 +281,8 @@ def dependency_parser(
 
     Returns:
       A Problem on `SentenceInput`s, whose outputs are `Parse`s. svm1_margin, svm0, svm1 and svm2
-      are exact; svm1_slack and svm2_slack are searched, with a bound on what the search may have
-      missed. Ties as in `best_tree`.
+      are exact; svm1_slack and svm2_slack are searched, and what the search may have missed is
+      listed or bounded. Ties as in `best_tree`.
 
     Raises:
       ValueError: an argument does not fit.

@@ -161,6 +161,11 @@ def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: Py
         check("best_by_level", contract, (theta, y, given, given), *output)
     contract = "y_true -> y[K], a leading axis before an output"
     check("all_outputs", contract, (y,), listed, "outputs [K, ...]")
+    if (function := oracles.best_above) is not None:
+        listing = lambda theta, y, above: function(theta, y, 2, above)  # noqa: E731  k is static
+        contract = "(theta, y_true, k, above) -> (y[k], bool[k])"
+        wanted = several(y, 2), jax.ShapeDtypeStruct((2,), bool)
+        returned(f"{part}.best_above", contract, listing, (theta, y, scale), wanted)
     if oracles.cheap is not None:
         _check_oracles(f"{part}.cheap", oracles.cheap, dtype, theta, y)
 
