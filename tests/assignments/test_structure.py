@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 
 import jaxstruct as js
 from jaxstruct.core.padding import padded
@@ -115,6 +117,25 @@ def test_slack_rescaling_is_certified(x64, formulation):
     found = js.fit(*data, formulation, 5.0, tolerance=1e-4, settings=FULL)
     assert found.status is js.Status.CONVERGED
     np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=1e-4)
+
+
+def test_a_list_that_lacks_what_is_above_is_found_out():
+    """check_problem tries the oracle that proves most: here it says that there is nothing."""
+    random = np.random.default_rng(4)
+    pairs, y = random.normal(size=(8, 4, 4, 3)), [random.permutation(4) for _ in range(8)]
+    problem, *data = js.assignments.prepare(list(pairs), y)
+    width = padded(problem.padding, *data)[1].shape[1]
+    every = np.full((24, width), -1, np.int32)
+    every[:, :4] = list(itertools.permutations(range(4)))
+    assert not js.check_problem(problem, *data, listed=every).faults
+
+    def nothing(theta, y, k, above):
+        del theta, above
+        return jnp.repeat(y[None], k, 0), jnp.zeros(k, bool)
+
+    oracles = problem.oracles._replace(best_above=Partial(nothing))
+    with pytest.raises(ValueError, match="the oracle misses an output"):
+        js.check_problem(problem._replace(oracles=oracles), *data, listed=every)
 
 
 def test_perturbed_losses_work_and_sums_are_refused():

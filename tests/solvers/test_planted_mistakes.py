@@ -458,6 +458,7 @@ CONTENDERS = Partial(partial(_contenders, 0))
         (dict(output=lambda trace, level: level[None]), r"oracles.output returns int32\["),
         (dict(contenders=lambda theta, y: theta), "oracles.contenders returns"),
         (dict(all_outputs=lambda y: y), "oracles.all_outputs returns int32"),
+        (dict(best_above=lambda theta, y, k, above: y), "oracles.best_above returns int32"),
         (dict(best_wrong=lambda theta: 0), "oracles.best_wrong fails on .*TypeError"),
         (dict(add=lambda w, x, u: u), r"space.add returns float32\[1, 4\], where float32\["),
         (dict(plane_norms=lambda x, a, b: x), r"space.plane_norms returns float32\[3\]"),

@@ -124,6 +124,10 @@ def _check_model(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
     return theta
 
 
+def _two_above(best_above: Callable, theta: PyTree, y: PyTree, above: Any) -> PyTree:
+    return best_above(theta, y, 2, above)  # k is no array
+
+
 def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: PyTree) -> None:
     output, level = an_output(y), jax.ShapeDtypeStruct((), jnp.int32)
     scale = jax.ShapeDtypeStruct((), dtype)
@@ -162,7 +166,7 @@ def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: Py
     contract = "y_true -> y[K], a leading axis before an output"
     check("all_outputs", contract, (y,), listed, "outputs [K, ...]")
     if (function := oracles.best_above) is not None:
-        listing = lambda theta, y, above: function(theta, y, 2, above)  # noqa: E731  k is static
+        listing = jax.tree_util.Partial(_two_above, function)
         contract = "(theta, y_true, k, above) -> (y[k], bool[k])"
         wanted = several(y, 2), jax.ShapeDtypeStruct((2,), bool)
         returned(f"{part}.best_above", contract, listing, (theta, y, scale), wanted)

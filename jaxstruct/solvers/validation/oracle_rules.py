@@ -39,7 +39,12 @@ from jaxstruct.solvers.objective.formulations import (
     penalty,
     violation,
 )
-from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for, same_output
+from jaxstruct.solvers.objective.most_violated import (
+    most_violated,
+    oracle_for,
+    proving,
+    same_output,
+)
 from jaxstruct.solvers.validation.function_checks import check_functions, dtype_of
 
 DRAWS = 6
@@ -454,7 +459,7 @@ def oracle_excess(
     terms = penalty(formulation, 1.0, np.ones(1), 1, str(dtype))
     w = problem.initial_weights if w is None else w
     frequencies = frequencies_of(draws)
-    oracle = oracle_for(problem, formulation)
+    oracle = proving(problem, oracle_for(problem, formulation))
     found = _of_oracle(problem, oracle, terms, *sample, w, frequencies, listed)
     return jax.tree.map(np.asarray, jax.device_get(found))
 
