@@ -33,7 +33,7 @@ from jaxstruct.solvers.objective.formulations import Formulation, Penalty, power
 
 SEARCH_STEPS = 16
 LISTED = 512
-"""Outputs above the tangent that are listed: with 64 of 5 words and two labels half of the runs
+"""Outputs above the tangent that are listed: with 64, half of the runs of 5 words and two labels
 stay open, with 512 none."""
 CLOSE = 1e-6
 """Relative: of a bound that is as near to its value nothing is listed."""
