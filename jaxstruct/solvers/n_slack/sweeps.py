@@ -127,6 +127,15 @@ def _seen(whole: Seen, part: _Part) -> Seen:
     return Seen(whole.task._replace(terms=terms), part.sets, part.differences)
 
 
+def _parts(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list[_Part]:
+    """All rows of each bucket cut down; of the module, so that its shapes are traced once."""
+    places = bucket_slices(task.outputs)
+    return [
+        _part(problem, whole, slots[own], jnp.arange(own.stop - own.start))
+        for whole, own in zip(see(task, sets), places, strict=True)
+    ]
+
+
 def empty_scratch(
     problem: Problem,
     task: Task,
@@ -142,16 +151,9 @@ def empty_scratch(
       zeros: (shape, dtype) -> them, where the rows are.
     """
 
-    def parts(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list[_Part]:
-        places = bucket_slices(task.outputs)
-        return [
-            _part(problem, whole, slots[own], jnp.arange(own.stop - own.start))
-            for whole, own in zip(see(task, sets), places, strict=True)
-        ]
-
     if _sees_whole(problem, slots):
         return []
-    shapes = jax.eval_shape(parts, problem, task, sets, slots)
+    shapes = jax.eval_shape(_parts, problem, task, sets, slots)
     return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf.dtype), shapes)
 
 
