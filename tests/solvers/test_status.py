@@ -212,26 +212,28 @@ def test_the_history_goes_on_where_the_problem_is_the_same(x64):
     assert len(other.statistics.history.seconds) == 3  # of another C: nothing to go on with
 
 
-def _entry(primal: float) -> Entry:
-    return Entry(**dict.fromkeys(Entry._fields, 0) | {"round_primal": primal, "round_dual": 1.0})
+def _entry(primal: float, added: int) -> Entry:
+    given = {"round_primal": primal, "round_dual": 1.0, "planes_added": added}
+    return Entry(**dict.fromkeys(Entry._fields, 0) | given)
 
 
 @pytest.mark.parametrize(
-    "primals, best, expected",
+    "primals, added, best, expected",
     [
-        ([1.5] * STILL_ROUNDS, 1.0006, Status.ROUNDING),
-        ([1.5] * (STILL_ROUNDS - 1), 1.0006, None),
-        ([1.4] + [1.5] * (STILL_ROUNDS - 1), 1.0006, None),
-        ([1.5] * STILL_ROUNDS, 1.1, None),
+        ([1.5] * STILL_ROUNDS, 0, 1.0006, Status.ROUNDING),
+        ([1.5] * (STILL_ROUNDS - 1), 0, 1.0006, None),
+        ([1.4] + [1.5] * (STILL_ROUNDS - 1), 0, 1.0006, None),
+        ([1.5] * STILL_ROUNDS, 0, 1.1, Status.ROUNDING),
+        ([1.5] * STILL_ROUNDS, 1, 1.1, None),
     ],
 )
-def test_a_run_that_stands_still_within_the_tolerance_ends_in_rounding(primals, best, expected):
+def test_a_run_that_stands_still_ends_in_rounding(primals, added, best, expected):
     certificate = Certificate(**dict.fromkeys(Certificate._fields, 1.0))
     certificate = certificate._replace(primal=1.5, primal_found=1.5, rounding=9e-4, missed=0)
     found = Round(certificate, 1.5, 1.0, 0, 0, 7, {}, None, None)
     rules = Rules(1e-3, None, 500, 1.0, False, 1e-6)
     now = Best(best, 1.0, None, roundings=(9e-4, 9e-4))
-    assert status_of(rules, now, found, [_entry(primal) for primal in primals]) is expected
+    assert status_of(rules, now, found, [_entry(primal, added) for primal in primals]) is expected
 
 
 def test_the_best_primal_and_the_best_dual_stay_with_their_roundings():

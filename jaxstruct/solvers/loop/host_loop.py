@@ -23,7 +23,7 @@ from jaxstruct.solvers.objective.certificate import Certificate, proven
 from jaxstruct.solvers.objective.scaling import Scaled, multiple
 
 STILL_ROUNDS = 20
-"""Where so many rounds end with the same primal and dual, bit by bit, no further one will move."""
+"""Where so many rounds add no plane and end with the same primal and dual, bit by bit, none will."""
 
 
 GOES_ON = (None, Status.PASS_LIMIT, Status.WORKING_SET_FULL)
@@ -196,12 +196,13 @@ def improve(best: Best, found: Round) -> Best:
 
 
 def _stands_still(log: list[Entry]) -> bool:
-    last = {(entry.round_primal, entry.round_dual) for entry in log[-STILL_ROUNDS:]}
-    return len(log) >= STILL_ROUNDS and len(last) == 1
+    last = log[-STILL_ROUNDS:]
+    found = {(entry.round_primal, entry.round_dual, entry.planes_added) for entry in last}
+    return len(log) >= STILL_ROUNDS and len(found) == 1 and last[0].planes_added == 0
 
 
 def _proven_status(
-    rules: Rules, best: Best, certificate: Certificate, log: list[Entry]
+    rules: Rules, best: Best, certificate: Certificate
 ) -> Status | None:
     """The status of a run whose gap or violation is within what is allowed."""
     if rules.tolerance is not None:
@@ -209,8 +210,6 @@ def _proven_status(
         within = proven(gap, max(best.roundings), allowance)
         if within is not False:
             return Status.CONVERGED if within else Status.ROUNDING
-        if gap <= allowance and _stands_still(log):
-            return Status.ROUNDING
     if rules.epsilon is not None and certificate.violation <= rules.epsilon:
         allowance = 0.0 if rules.hard else rules.C * rules.epsilon
         allowance = max(allowance, 1e-3 * abs(certificate.dual))
@@ -242,7 +241,7 @@ def status_of(rules: Rules, best: Best, found: Round, log: list[Entry]) -> Statu
         return Status.WRONG_ORACLE
     if best.primal - best.dual < -rules.slip * abs(best.primal):
         return Status.ROUNDING
-    status = _proven_status(rules, best, certificate, log)
+    status = _proven_status(rules, best, certificate)
     if status is not None:
         return status
     if rules.hard and certificate.margin_bound <= found.least_margin:
@@ -251,6 +250,8 @@ def status_of(rules: Rules, best: Best, found: Round, log: list[Entry]) -> Statu
         return Status.WORKING_SET_FULL
     if _is_exhausted(rules, certificate):
         return Status.INEXACT_ORACLE
+    if rules.tolerance is not None and _stands_still(log):
+        return Status.ROUNDING
     return Status.PASS_LIMIT if found.clock >= rules.max_passes else None
 
 
