@@ -32,7 +32,7 @@ from jax.typing import DTypeLike
 
 from jaxstruct.core.checks import check_choice, checked_size
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
+from jaxstruct.trees.oracles.chart_levels import LevelSizes, capped_sizes, inner_sizes
 from jaxstruct.trees.parts import GrammarTables, inner_parents
 from jaxstruct.trees.phrases.grammar import Grammar, label_counts
 
@@ -191,21 +191,6 @@ class Stratification:
         shared = [jnp.where(inner, parts.inner[each], parts.token[each])
                   for each in (jnp.maximum(true, 0), symbol)]  # fmt: skip
         return jnp.where(true >= 0, jnp.sum(jnp.minimum(*shared), axis=-1, dtype=jnp.int32), 0)
-
-    def counts(self, tables: GrammarTables, y_true: BinaryTree) -> NodeCounts:
-        """What the nodes of a chart add to the levels."""
-        T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
-        first, last, symbol = jnp.meshgrid(*map(jnp.arange, (T, T, S)), indexing="ij")
-        matched = self.matched(tables, y_true, first, last, symbol).astype(jnp.int8)
-        return NodeCounts(matched, None if self.parts is None else self.parts.counts)
-
-    def counts_of_forest(self, tables: GrammarTables, y_true: BinaryTree, nodes: Array) -> Array:
-        """[N] int32 what nodes [N, 5] of a forest add to the levels, in their order [P, M] flat."""
-        symbol, first, last, _, _ = jnp.maximum(nodes, 0).T
-        matched = self.matched(tables, y_true, first, last, symbol).astype(jnp.int32)
-        if self.parts is None:
-            return matched
-        return self.parts.counts[symbol] * self.sizes(y_true.symbols.shape[0]).matched[-1] + matched
 
     def _constituents(self, tables: GrammarTables, y: BinaryTree) -> Array:
         """How many constituents the nodes of a tree stand for."""

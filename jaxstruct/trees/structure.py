@@ -19,15 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import (
-    check_record,
-)
+from jaxstruct.core.checks import check_record
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
@@ -157,25 +154,8 @@ def _potentials(D: int, w: PyTree, x: SentenceInput) -> TreeTheta:
     return TreeTheta(w["lexical"], w["rules"], w["root"], spans, bare)
 
 
-def _gram_action(x: SentenceInput, u: TreeTheta) -> TreeTheta:
-    if u.spans is None:
-        return u
-    weights = jnp.einsum("abd,abs->ds", x.spans, u.spans)
-    return u._replace(spans=jnp.einsum("abd,ds->abs", x.spans, weights))
-
-
-def _plane_scores(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
-    return jax.vmap(lambda one: _score(tables, theta, one))(y)
-
-
 def _score(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
     return score_use(theta, tree_use(tables, theta.x, y))
-
-
-def _combine(tables: GrammarTables, theta: TreeTheta, y: BinaryTree, c: Array) -> TreeTheta:
-    use = jax.vmap(partial(tree_use, tables, theta.x))(y)
-    zero = jax.tree.map(jnp.zeros_like, theta._replace(x=None))
-    return add_use(zero._replace(x=theta.x), use, c)
 
 
 def _uses(tables: GrammarTables, D: int, x: SentenceInput, y: BinaryTree) -> PyTree:
@@ -385,13 +365,9 @@ def weighted_grammar(
             best_by_level=Partial(_best_by_level, tables, strata),
         ),
         Space(
-            gram_action=None if token_features else _gram_action,
-            plane_scores=Partial(_plane_scores, tables),
-            combine=Partial(_combine, tables),
             plane_values=Partial(_plane_values, tables, token_features) if sparse else None,
             add_planes=Partial(_add_planes, tables, token_features) if sparse else None,
             plane_gram=Partial(_plane_gram, tables, token_features) if sparse else None,
-            squared_norm=sum_of_squares,
         ),
         Partial(_check, tables, strata, span_features, token_features),
         _PADDING,

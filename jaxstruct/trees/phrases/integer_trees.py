@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxstruct.core.checks import text_of
+from jaxstruct.core.spec import array
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
 from jaxstruct.trees.phrases.grammar import (
@@ -95,9 +96,7 @@ def _pad(values: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
     return row
 
 
-def _inner_nodes(
-    normal: Tree,
-) -> tuple[list[tuple[str, str, str]], list[tuple[int, int, int]]]:
+def _inner_nodes(normal: Tree) -> tuple[list[tuple[str, str, str]], list[tuple[int, int, int]]]:
     """(parent, left, right) and (begin, split, end) of the inner nodes, in preorder."""
     spans = node_spans(normal)
     triples, places = [], []
@@ -157,15 +156,6 @@ def _missing_lexical(
     return report
 
 
-class _Piece(NamedTuple):
-    """A finished part of a tree: its symbol's number, its tokens and itself."""
-
-    symbol: int
-    begin: int
-    end: int
-    tree: Tree
-
-
 def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = None) -> Tree:
     """Returns the tree that integers stand for, chains restored and intermediate symbols gone.
 
@@ -183,45 +173,58 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
         raise ValueError(f"tree: got {kind_of(tree)}, expected a BinaryTree of integers{hint}")
     if words is not None:
         check_tokens(words, "words")
-    symbols = _unpad(tree.symbols, "symbols", len(grammar.symbols))
-    rules = _unpad(tree.rules, "rules", len(grammar.binary_rules))
-    spans = [_unpad(getattr(tree, name), name) for name in ("begins", "splits", "ends")]
-    lengths = {len(column) for column in (rules, *spans)}
-    if lengths != {len(symbols) - 1}:
-        raise ValueError(
-            f"tree: got {len(symbols)} tokens and {sorted(lengths)} inner nodes, expected a "
-            "token at least, and one inner node less than tokens"
-        )
-    if words is not None and len(words) != len(symbols):
-        raise ValueError(f"words: got {len(words)}, expected {len(symbols)}, one for each token")
-    tokens = [
-        _Piece(symbol, at, at + 1, _leaf(grammar, symbol, None if words is None else words[at]))
-        for at, symbol in enumerate(symbols)
-    ]
-    pieces: list[_Piece] = []
-    for rule, begin, split, end in reversed(list(zip(rules, *spans, strict=True))):
-        left = _piece(tokens, pieces, begin, split)
-        right = _piece(tokens, pieces, split, end)
-        pieces.append(_join(grammar, rule, left, right))
-    whole = pieces.pop() if pieces else tokens[0]
-    if pieces or (whole.begin, whole.end) != (0, len(symbols)):
-        raise ValueError("tree: its inner nodes do not make one tree over all tokens")
-    return debinarise(whole.tree, grammar.binarisation)
+    sizes: dict[str, int] = {}
+    columns = []
+    for name, leaf in tree._asdict().items():
+        within = range(-1, len(grammar.symbols)) if name == "symbols" else None
+        axes = "T" if name == "symbols" else "T-1"
+        columns.append(array(f"tree.{name}", leaf, axes, sizes=sizes, within=within).tolist())
+    tree = BinaryTree(*columns)
+    length = sum(symbol >= 0 for symbol in tree.symbols)
+    found = fault(grammar.binary_rules, tree, length)
+    if found:
+        raise ValueError(f"tree: {found}")
+    if words is not None and len(words) != length:
+        raise ValueError(f"words: got {len(words)}, expected {length}, one for each token")
+    made = {
+        (t, t + 1): _leaf(grammar, tree.symbols[t], None if words is None else words[t])
+        for t in range(length)
+    }
+    inner = list(zip(*tree[1:], strict=True))[: length - 1]
+    for rule, begin, split, end in reversed(inner):
+        name = grammar.symbols[grammar.binary_rules[rule, 0]]
+        made[begin, end] = Tree(name, (made[begin, split], made[split, end]))
+    return debinarise(made[0, length], grammar.binarisation)
 
 
-def _unpad(row: Any, name: str, size: int | None = None) -> list[int]:
-    """The entries before the padding; refuses entries after it, and numbers >= size."""
-    row = np.asarray(row)
-    if row.ndim != 1:
-        raise ValueError(f"{name}: got shape {row.shape}, expected one axis; decode tree by tree")
-    if not np.issubdtype(row.dtype, np.integer):
-        raise ValueError(f"{name}: got dtype {row.dtype}, expected integers")
-    used = row[: int((row >= 0).sum())].tolist()
-    if min(used, default=0) < 0:
-        raise ValueError(f"{name}: got {text_of(row.tolist())}, expected -1 at the end only")
-    if size is not None and max(used, default=-1) >= size:
-        raise ValueError(f"{name}: got {max(used)}, the grammar has {size} of them")
-    return used
+def fault(rules: np.ndarray, tree: BinaryTree, length: int) -> str:
+    """What keeps lists of integers from being one tree over so many tokens, or nothing.
+
+    Args:
+      rules: [R, 3] parents, left and right children.
+    """
+    inner = list(zip(*tree[1:], strict=True))
+    padding = [*tree.symbols[length:], *(x for node in inner[max(length - 1, 0) :] for x in node)]
+    if not length or any(x != -1 for x in padding):
+        return "padding must be -1" if length else "it has no token"
+    waiting, place = [(-1, 0, length)], 0  # any symbol on top
+    while waiting:
+        symbol, begin, end = waiting.pop()
+        if end - begin == 1:
+            if symbol not in (-1, tree.symbols[begin]):
+                return f"token {begin} has the symbol {tree.symbols[begin]}, expected {symbol}"
+            continue
+        rule, first, split, last = inner[place]
+        if not 0 <= rule < len(rules) or symbol not in (-1, rules[rule, 0]):
+            of = "grammar" if symbol < 0 else f"symbol {symbol}"
+            return f"rule {rule} of node {place} is none of the {of}"
+        if (first, last) != (begin, end) or not begin < split < end:
+            found = f"{first}..{last} split at {split}"
+            return f"node {place} covers {found}, expected {begin}..{end}"
+        _, left, right = rules[rule].tolist()
+        waiting += [(right, split, end), (left, begin, split)]
+        place += 1
+    return ""
 
 
 def _leaf(grammar: Grammar, symbol: int, word: str | None) -> Tree:
@@ -230,28 +233,3 @@ def _leaf(grammar: Grammar, symbol: int, word: str | None) -> Tree:
     if word is None:
         word = (chain_labels(name, grammar.binarisation) or (name,))[-1]
     return Tree(name, word=word)
-
-
-def _piece(tokens: list[_Piece], pieces: list[_Piece], begin: int, end: int) -> _Piece:
-    """The part over begin .. end - 1: a token, or the last that was finished."""
-    if end - begin == 1 and end <= len(tokens):
-        return tokens[begin]
-    if end - begin > 1 and pieces and (pieces[-1].begin, pieces[-1].end) == (begin, end):
-        return pieces.pop()
-    raise ValueError(
-        f"tree: no node follows over the tokens {begin} .. {end - 1}; expected the inner nodes in "
-        "preorder, all of the left child before the right one"
-    )
-
-
-def _join(grammar: Grammar, rule: int, left: _Piece, right: _Piece) -> _Piece:
-    parent, *children = grammar.binary_rules[rule].tolist()
-    if children != [left.symbol, right.symbol]:
-        below = " ".join(grammar.symbols[piece.symbol] for piece in (left, right))
-        named = " ".join(grammar.symbols[child] for child in children)
-        raise ValueError(
-            f"tree: rule {rule} has the children {named}, but over the tokens {left.begin} .. "
-            f"{right.end - 1} stand {below}"
-        )
-    made = Tree(grammar.symbols[parent], (left.tree, right.tree))
-    return _Piece(parent, left.begin, right.end, made)
