@@ -105,5 +105,5 @@ def levels_of_right(
     last = m == M - 1  # of all larger m, too
     p, m = p - left_p - predicted, m - left_m - matched
     there = (p >= 0) & (last | (m >= 0))
-    first = p * M + jnp.maximum(m, 0)
+    first = jnp.maximum(p, 0) * M + jnp.maximum(m, 0)
     return first, jnp.where(there, jnp.where(last, p * M + M, first + 1), first)

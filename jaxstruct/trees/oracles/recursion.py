@@ -268,7 +268,8 @@ class Best:
         """(place [.., B] among weights [X, .., B], the turn within it) of node n in preorder.
 
         Args:
-          turn: how many of what counts come before. stage: 0 of groups, 1 of rules, 2 of terms.
+          turn: how many of what counts come before. stage: 0 of groups, 1 of rules, 2 of splits,
+            3 of pairs of places.
         """
         del n, stage
         return first_best(weights > 0)[1], turn

@@ -143,26 +143,35 @@ def most_groups(rules: int) -> int:
 
 
 class _Made(NamedTuple):
-    """One node of each tree, whose fields are [1, .., B], and what it may have been made of."""
+    """One node of each tree, whose fields are [1, .., B], and what it may have been made of.
+
+    Fields:
+      goal: its value. own: what it adds to p and m.
+      used: [rows, P, 1] beyond the last m with a tree, or None without levels.
+    """
 
     rule: Best
     given: Sentences
     found: Charts
     node: Node
     goal: Array
+    own: tuple[Array | int, Array | int]
+    used: Array | None
 
     @property
     def where(self) -> tuple[Array, Array]:
         """First and last token."""
         return self.node.begin, self.node.end - 1
 
-    def parts(self, pair: Array) -> tuple[Array, Array, Array]:
-        """(left place, first and end of the right ones) of a pair of places."""
-        counts, p, m = self.given.counts, 0, 0
-        if counts is not None:
-            m = pick(counts.matched, *self.where, self.node.symbol).astype(jnp.int32)
-            p = 0 if counts.predicted is None else pick(counts.predicted, self.node.symbol)
-        return self.rule.parts(pair, self.node.state, (p, m))
+    def parts(self, split: Array, pair: Array) -> tuple[Array, Array, Array]:
+        """(left place, first and end of the right ones) of a split and a pair of places."""
+        left, first, end = self.rule.parts(pair, self.node.state, self.own)
+        if self.used is None:
+            return left, first, end
+        other = row(self.node.end - self.node.begin - split, self.node.begin + split)
+        p = first // self.rule.spread
+        most = p * self.rule.spread + pick(self.used, other, p)
+        return left, first, jnp.maximum(jnp.minimum(end, most), first)
 
     def weight(self, rule: Array, split: Array, left: Array, right: Array) -> Array:
         """How much the terms of some rules, splits and places of the parts count."""
@@ -177,12 +186,11 @@ class _Made(NamedTuple):
             values = values + pick(potentials.spans, *where, self.node.symbol)
         return self.rule.weigh(values, self.goal)
 
-    def weights(self, rules: Array, term: Array) -> Array:
-        """How much rules count with a term, or terms with a rule, over all right places."""
+    def weights(self, rules: Array, split: Array, pair: Array) -> Array:
+        """How much rules, splits or pairs of places count, over all right places."""
         width = self.node.end - self.node.begin
-        split, pair = jnp.divmod(term, self.rule.pairs)
-        there, split = split + 1 < width, jnp.minimum(split + 1, width - 1)
-        left, first, end = self.parts(pair)
+        there, split = split < width, jnp.minimum(split, width - 1)
+        left, first, end = self.parts(split, pair)
         if self.found.reached is not None:
             there = there & pick(self.found.reached[..., None], row(split, self.node.begin), left)
         end = jnp.where(there, end, first)
@@ -199,7 +207,7 @@ class _Made(NamedTuple):
 
     def right_place(self, rule: Array, split: Array, pair: Array) -> Array:
         """The first of the right places that made it."""
-        left, first, end = self.parts(pair)
+        left, first, end = self.parts(split, pair)
         if self.rule.spread == 1:
             return first
         right = first + lift(jnp.arange(self.rule.spread, dtype=jnp.int32), split[0])
@@ -237,25 +245,42 @@ def _search(rule: Best, given: Sentences, found: Charts, n: Array, node: Node) -
     node = Node(*(leaf[None] for leaf in node))
     symbol, begin, end, state = node
     at, table, pairs = row(end - begin, begin), given.table, rule.pairs
-    made = _Made(rule, given, found, node, pick(found.cells, at, state, symbol))
+    counts, used, p, m = given.counts, None, 0, 0
+    if counts is not None:
+        m = pick(counts.matched, begin, end - 1, symbol).astype(jnp.int32)
+        p = 0 if counts.predicted is None else pick(counts.predicted, symbol)
+    if found.reached is not None:
+        reached = found.reached.reshape(-1, *rule.shape)
+        used = jnp.max(jnp.where(reached, jnp.arange(1, rule.spread + 1), 0), 2, keepdims=True)
+    made = _Made(rule, given, found, node, pick(found.cells, at, state, symbol), (p, m), used)
     group, turn = rule.pick(_groups(made, at), _turn(made, at), n, 0)
-    place = lift(jnp.arange(OF_GROUP, dtype=jnp.int32), group)
+    most = min(OF_GROUP, len(table.rules.parents))
+    place = lift(jnp.arange(most, dtype=jnp.int32), group)
     rules = table.blocks.begins[symbol] + OF_GROUP * group[None] + place
     real = rules < table.blocks.ends[symbol]
     rules = jnp.minimum(rules, table.rules.parents.shape[0] - 1)
 
-    def more(term: Array, total: Array) -> Array:
-        return total + made.weights(rules, term)
+    def of_rules(term: Array, total: Array) -> Array:
+        return total + made.weights(rules, term // pairs + 1, term % pairs)
 
-    nothing = jnp.zeros(rules.shape, rule.weigh(made.goal, made.goal).dtype)
-    total = jax.lax.fori_loop(0, (jnp.max(end - begin) - 1) * pairs, more, nothing)
+    def of_splits(pair: Array | int, total: Array) -> Array:
+        return total + made.weights(chosen, splits, pair)
+
+    nothing, terms = rule.weigh(made.goal, made.goal).dtype, (jnp.max(end - begin) - 1) * pairs
+    nothing = jnp.zeros(rules.shape, nothing)
+    total = jax.lax.fori_loop(0, terms, of_rules, nothing)
     chosen, turn = rule.pick(jnp.where(real, total, 0), turn, n, 1)
     chosen = jnp.take_along_axis(rules, chosen[None], axis=0)
-    terms = lift(jnp.arange((given.tokens - 1) * pairs, dtype=jnp.int32), group)
-    term, _ = rule.pick(made.weights(chosen, terms), turn, n, 2)
-    split, pair = jnp.divmod(term[None], pairs)
-    split = jnp.minimum(split + 1, end - begin - 1)
-    left, right = made.parts(pair)[0], made.right_place(chosen, split, pair)
+    splits = lift(jnp.arange(1, given.tokens, dtype=jnp.int32), group)
+    nothing = jnp.zeros((len(splits), *group.shape), nothing.dtype)
+    total = jax.lax.fori_loop(0, pairs, of_splits, nothing)
+    split, turn = rule.pick(total, turn, n, 2)
+    split = jnp.minimum(split[None] + 1, end - begin - 1)
+    pair = jnp.zeros_like(split)
+    if pairs > 1:
+        every = lift(jnp.arange(pairs, dtype=jnp.int32), group)
+        pair = rule.pick(made.weights(chosen, split, every), turn, n, 3)[0][None]
+    left, right = made.parts(split, pair)[0], made.right_place(chosen, split, pair)
     return Choice(*(leaf[0] for leaf in jnp.broadcast_arrays(chosen, split, left, right)))
 
 

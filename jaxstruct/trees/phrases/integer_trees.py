@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.spec import array
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
@@ -53,41 +53,20 @@ def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
     check_grammar(grammar)
     check_tree(tree)
     read = tags(tree) if grammar.unknown_words is None else words(tree)
-    length = _checked_length(length, len(read))
+    least = max(len(read), 2)
+    length = least if length is None else checked_size("length", length, least)
     normal = binarise(tree, grammar.binarisation)
-    above = [leaf.label for leaf in leaves(normal)]
     triples, spans = _inner_nodes(normal)
-    terminals = terminals_of(grammar, read)
-    rules = _rule_numbers(grammar, triples)
-    missing = [
-        *_missing_root(grammar, normal.label),
-        *_missing_binary(triples, rules),
-        *_missing_lexical(grammar, above, read, terminals),
-    ]
-    number = numbers_of(grammar.symbols)
-    begins, splits, ends = np.array(spans, np.int32).reshape(len(spans), 3).T
-    found = BinaryTree(
-        symbols=_pad([number.get(name, -1) for name in above], length),
-        rules=_pad(rules, length - 1),
-        begins=_pad(begins, length - 1),
-        splits=_pad(splits, length - 1),
-        ends=_pad(ends, length - 1),
-    )
+    terminals, number = terminals_of(grammar, read), numbers_of(grammar.symbols)
+    named = [[number.get(name, -1) for name in triple] for triple in triples]
+    wanted = np.array(named, np.int64).reshape(len(triples), 3)
+    rules = _places(grammar.binary_rules, wanted, len(grammar.symbols))
+    above = np.array([number.get(leaf.label, -1) for leaf in leaves(normal)], np.int64)
+    missing = _missing(grammar, normal, read, terminals, triples, rules, above)
     report = tuple(dict.fromkeys(missing))
-    return Encoding(None if report else found, _pad(terminals, length), report)
-
-
-def _checked_length(length: int | None, tokens: int) -> int:
-    least = max(tokens, 2)
-    if length is None:
-        return least
-    if isinstance(length, bool) or not isinstance(length, (int, np.integer)):
-        raise ValueError(f"length: got {text_of(length)}, expected an integer, or None")
-    if length < least:
-        raise ValueError(
-            f"length: got {length} for a tree of {tokens} tokens, expected at least {least}"
-        )
-    return int(length)
+    inner = (rules, *np.array(spans, np.int32).reshape(len(spans), 3).T)
+    tree = BinaryTree(_pad(above, length), *(_pad(column, length - 1) for column in inner))
+    return Encoding(None if report else tree, _pad(terminals, length), report)
 
 
 def _pad(values: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
@@ -108,52 +87,34 @@ def _inner_nodes(normal: Tree) -> tuple[list[tuple[str, str, str]], list[tuple[i
     return triples, places
 
 
-def _rule_numbers(grammar: Grammar, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
-    """The number of each rule, -1 where the grammar lacks it."""
-    number = numbers_of(grammar.symbols)
-    named = [[number.get(name, -1) for name in triple] for triple in triples]
-    wanted = np.array(named, np.int64).reshape(len(triples), 3)
-    places = _places(grammar.binary_rules, wanted, len(grammar.symbols))
-    return np.where((wanted < 0).any(axis=1), -1, places)
-
-
 def _places(table: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
     """Where each row stands in a sorted table of numbers below `size`; -1 where it does not."""
     powers = size ** np.arange(table.shape[1] - 1, -1, -1, dtype=np.int64)
     keys, wanted = table @ powers, rows @ powers
-    places = np.searchsorted(keys, wanted)
-    at = np.minimum(places, max(len(keys) - 1, 0))
+    at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     same = keys[at] == wanted if len(keys) else np.zeros(len(wanted), bool)
-    return np.where(same, at, -1)
+    return np.where(same & (rows >= 0).all(axis=1), at, -1)
 
 
-def _missing_root(grammar: Grammar, root: str) -> list[str]:
-    number = numbers_of(grammar.symbols).get(root, -1)
-    seen = number >= 0 and grammar.root_counts[number] > 0
-    return [] if seen else [f"the root {root}"]
-
-
-def _missing_binary(triples: Sequence[tuple[str, str, str]], rules: np.ndarray) -> list[str]:
-    lacking = (triple for triple, rule in zip(triples, rules, strict=True) if rule < 0)
-    return [f"the binary rule {parent} -> {left} {right}" for parent, left, right in lacking]
-
-
-def _missing_lexical(
-    grammar: Grammar, above: Sequence[str], read: Sequence[str], terminals: np.ndarray
-) -> list[str]:
-    symbols = numbers_of(grammar.symbols)
-    pairs = np.array([symbols.get(name, -1) for name in above], np.int64)
-    size = max(len(symbols), len(grammar.terminals))
-    places = _places(grammar.lexical_rules, np.stack([pairs, terminals], axis=1), size)
-    lacking = (pairs < 0) | (terminals < 0) | (places < 0)
-    report = []
-    for token in np.flatnonzero(lacking).tolist():
+def _missing(
+    grammar: Grammar, normal: Tree, read: Sequence[str], terminals: np.ndarray,
+    triples: Sequence[tuple[str, str, str]], rules: np.ndarray, above: np.ndarray,
+) -> Iterator[str]:  # fmt: skip
+    """What the grammar lacks of a binarised tree, in words."""
+    root = numbers_of(grammar.symbols).get(normal.label, -1)
+    if root < 0 or not grammar.root_counts[root]:
+        yield f"the root {normal.label}"
+    for at in np.flatnonzero(rules < 0):
+        parent, left, right = triples[at]
+        yield f"the binary rule {parent} -> {left} {right}"
+    size = max(len(grammar.symbols), len(grammar.terminals))
+    places = _places(grammar.lexical_rules, np.stack([above, terminals], axis=1), size)
+    names = [leaf.label for leaf in leaves(normal)]
+    for token in np.flatnonzero(places < 0):
         if terminals[token] < 0:
-            report.append(f"the terminal {read[token]}")
+            yield f"the terminal {read[token]}"
         else:
-            name = grammar.terminals[terminals[token]]
-            report.append(f"the lexical rule {above[token]} -> {name}")
-    return report
+            yield f"the lexical rule {names[token]} -> {grammar.terminals[terminals[token]]}"
 
 
 def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = None) -> Tree:

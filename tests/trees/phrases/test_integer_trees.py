@@ -129,7 +129,7 @@ def test_every_tree_outside_is_found() -> None:
 
 
 def test_length_too_small() -> None:
-    refused("length: got 4 for a tree of 5 tokens, expected at least", encode, GRAMMAR, TREES[0], 4)
+    refused("length must be at least 5, got 4", encode, GRAMMAR, TREES[0], 4)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_length_too_small() -> None:
         ((TREES[0], GRAMMAR), "grammar: got Tree, expected a Grammar"),
         ((GRAMMAR, "(S (NN a))"), "tree: got str, expected one Tree"),
         ((GRAMMAR, TREES), "tree: got tuple, expected one Tree"),
-        ((GRAMMAR, TREES[0], 8.5), "length: got 8.5, expected an integer, or None"),
-        ((GRAMMAR, TREES[0], "8"), "length: got '8', expected an integer"),
+        ((GRAMMAR, TREES[0], 8.5), "length must be at least 5, a Python integer, got 8.5"),
+        ((GRAMMAR, TREES[0], "8"), "length must be at least 5, .*got '8'"),
     ],
 )
 def test_what_cannot_be_encoded(arguments: tuple, message: str) -> None:
