@@ -161,6 +161,20 @@ class Sums(Best):
         return drawn[1], at
 
 
+def merged(a: tuple, b: tuple) -> tuple:
+    """The largest of two falling lists of arrays, as many as a has; b has no more.
+
+    The j-th, from 0, is max over i of min(a[j - i], b[i - 1]): of the first j, j - i are of a and i
+    of b. No step waits for another, so that XLA computes nothing twice.
+    """
+
+    def ranked(j: int) -> Array:
+        inner = [jnp.minimum(a[j - i], b[i - 1]) for i in range(1, min(j, len(b)) + 1)]
+        return reduce(jnp.maximum, [*b[j : j + 1], *inner], a[j])
+
+    return tuple(ranked(j) for j in range(len(a)))
+
+
 class Ranked(Best):
     """The k largest, falling; of equal ones the first alternative, then the better place.
 
@@ -181,17 +195,8 @@ class Ranked(Best):
         return (scores, *[jnp.full_like(scores, -jnp.inf)] * (self.k - 1))
 
     def plus(self, a: PyTree, b: PyTree) -> PyTree:
-        """The k largest of two falling lists: the first j hold i of one and j - i of the other.
-
-        The j-th (from 0) is max over i of min(a[i - 1], b[j - i]). No step waits for another, so
-        that XLA computes nothing twice.
-        """
-
-        def ranked(j: int) -> Array:
-            inner = [jnp.minimum(a[i - 1], b[j - i]) for i in range(1, j + 1)]
-            return reduce(jnp.maximum, inner, jnp.maximum(a[j], b[j]))
-
-        return tuple(ranked(j) for j in range(self.k))
+        """The k largest of two falling lists."""
+        return merged(a, b)
 
     def pick(self, lists: PyTree, rank: Array) -> tuple[Array, Array, Array]:
         """(n, its place, the entry) at a rank [..] among N falling lists, k arrays [N, ..]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,9 +14,9 @@ from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
-from jaxstruct.trees.phrases.integer_trees import Encoding
+from jaxstruct.trees.phrases.integer_trees import Encoding, fault
 
-_PADDED = "; see sentence_inputs, which pads them"
+_PADDED, _TREES = "; see sentence_inputs, which pads them", "; see tree_outputs"
 
 
 def check_lengths(rows: Iterable[Any], tokens: int | None, name: str = "sentences") -> None:
@@ -173,64 +173,25 @@ def check_trees(
     tables: GrammarTables, inputs: SentenceInput, outputs: BinaryTree, sizes: dict[str, int]
 ) -> None:
     """Raise ValueError unless every output is a tree of the grammar over its sentence."""
+    S = tables.lexical.shape[1]
     for name, leaf in outputs._asdict().items():
-        axes = "n T" if name == "symbols" else "n T-1"
-        array(f"outputs.{name}", leaf, axes, sizes=sizes, advice="; see tree_outputs")
+        axes, within = ("n T", range(-1, S)) if name == "symbols" else ("n T-1", None)
+        array(f"outputs.{name}", leaf, axes, sizes=sizes, within=within, advice=_TREES)
     rows = zip(*(np.asarray(leaf).tolist() for leaf in outputs), strict=True)
-    grammar = _Grammar(
-        np.stack([np.asarray(leaf) for leaf in tables.rules], axis=1),
-        np.asarray(tables.lexical) != NOWHERE, np.asarray(tables.roots),
-    )  # fmt: skip
-    terminals = np.asarray(inputs.terminals).tolist()
-    for row, (tree, length) in enumerate(
-        zip(rows, np.asarray(inputs.length).tolist(), strict=True)
-    ):
-        fault = _fault(grammar, BinaryTree(*tree), terminals[row], length)
-        if fault:
+    rules = np.stack([np.asarray(leaf) for leaf in tables.rules], axis=1)
+    terminals, lengths = (np.asarray(leaf).tolist() for leaf in (inputs.terminals, inputs.length))
+    known, roots = np.asarray(tables.lexical) != NOWHERE, np.asarray(tables.roots)
+    for row, (leaves, length) in enumerate(zip(rows, lengths, strict=True)):
+        tree = BinaryTree(*leaves)
+        found = fault(rules, tree, length)
+        if not found:
+            top = int(rules[tree.rules[0], 0]) if length > 1 else tree.symbols[0]
+            pairs = list(zip(tree.symbols, terminals[row], strict=True))[:length]
+            none = [pair for pair in pairs if not known[pair[1], pair[0]]]
+            found = "" if roots[top] else f"the symbol {top} is no root"
+            found = f"there is no lexical rule {none[0][0]} -> {none[0][1]}" if none else found
+        if found:
             raise ValueError(
-                f"outputs row {row} is no tree of the grammar over its {length} tokens: {fault}; "
+                f"outputs row {row} is no tree of the grammar over its {length} tokens: {found}; "
                 "see jaxstruct.trees.encode"
             )
-
-
-class _Grammar(NamedTuple):
-    """Rules [R, 3], whether a symbol stands over a terminal [V, S], and on top of a tree [S]."""
-
-    rules: np.ndarray
-    lexical: np.ndarray
-    roots: np.ndarray
-
-
-def _fault(grammar: _Grammar, tree: BinaryTree, terminals: list[int], length: int) -> str:
-    """What is wrong with one tree, or nothing."""
-    rules = grammar.rules
-    inner = list(zip(tree.rules, tree.begins, tree.splits, tree.ends, strict=True))
-    padding = [*tree.symbols[length:]] + [x for node in inner[length - 1 :] for x in node]
-    if any(x != -1 for x in padding):
-        return "padding must be -1"
-    top = tree.symbols[0]
-    if length > 1:
-        if not 0 <= tree.rules[0] < len(rules):
-            return f"rule {tree.rules[0]} of node 0 is none of the grammar"
-        top = int(rules[tree.rules[0], 0])
-    if not (0 <= top < len(grammar.roots) and grammar.roots[top]):
-        return f"the symbol {top} is no root"
-    waiting, place = [(top, 0, length)], 0
-    while waiting:
-        symbol, begin, end = waiting.pop()
-        if end - begin == 1:
-            if tree.symbols[begin] != symbol:
-                return f"token {begin} has the symbol {tree.symbols[begin]}, expected {symbol}"
-            if not grammar.lexical[terminals[begin], symbol]:
-                return f"there is no lexical rule {symbol} -> {terminals[begin]}"
-            continue
-        rule, first, split, last = inner[place]
-        if not 0 <= rule < len(rules) or rules[rule, 0] != symbol:
-            return f"rule {rule} of node {place} is none of the symbol {symbol}"
-        if (first, last) != (begin, end) or not begin < split < end:
-            found = f"{first}..{last} split at {split}"
-            return f"node {place} covers {found}, expected {begin}..{end}"
-        _, left, right = rules[rule].tolist()
-        waiting += [(right, split, end), (left, begin, split)]
-        place += 1
-    return ""

@@ -56,16 +56,6 @@ class GrammarBits(NamedTuple):
     rights: np.ndarray
 
 
-class _Edges(NamedTuple):
-    """Edges of many sentences: sentence, width, begin, tokens of the left part, rule."""
-
-    sentence: np.ndarray
-    width: np.ndarray
-    begin: np.ndarray
-    split: np.ndarray
-    rule: np.ndarray
-
-
 def _packed(flags: np.ndarray) -> np.ndarray:
     """[.., W] words whose bits are the flags [n, ..]."""
     words = -(-len(flags) // WORD)
@@ -91,62 +81,61 @@ def _or_by(keys: np.ndarray, words: np.ndarray, size: int) -> np.ndarray:
     return found
 
 
-class _Chart(NamedTuple):
-    """Words of every span: [T, T + 1, S, W] by begin and end."""
-
-    words: np.ndarray
-
-    def parts(self, width: int, bits: GrammarBits) -> np.ndarray:
-        """[begins, splits, R, W] where both children of a rule have trees."""
-        begins = np.arange(len(self.words) - width + 1)[:, None]
-        splits = begins + np.arange(1, width)[None]
-        left, right = self.words[begins, splits], self.words[splits, begins + width]
-        return left[:, :, bits.lefts] & right[:, :, bits.rights]
+def _parts(bits: GrammarBits, words: np.ndarray, width: int) -> np.ndarray:
+    """[begins, splits, R, W] where both children of a rule have trees."""
+    begins = np.arange(len(words) - width + 1)[:, None]
+    splits = begins + np.arange(1, width)[None]
+    left, right = words[begins, splits], words[splits, begins + width]
+    return left[:, :, bits.lefts] & right[:, :, bits.rights]
 
 
-def _upward(bits: GrammarBits, terminals: np.ndarray) -> _Chart:
-    """The nodes that have trees below them; terminals [n, T], -1 for none."""
+def _upward(bits: GrammarBits, terminals: np.ndarray) -> np.ndarray:
+    """[T, T + 1, S, W] by begin and end: the nodes that have trees below them.
+
+    Args:
+      terminals: [n, T], -1 for none.
+    """
     n, T = terminals.shape
     S = len(bits.roots)
     known = (terminals >= 0)[:, :, None] & bits.lexical[np.maximum(terminals, 0)]
     tokens = _packed(known)
     words = np.zeros((T, T + 1, S, tokens.shape[-1]), np.uint64)
     words[np.arange(T), np.arange(T) + 1] = tokens
-    chart = _Chart(words)
     for width in range(2, T + 1):
-        found = np.bitwise_or.reduce(chart.parts(width, bits), axis=1)
+        found = np.bitwise_or.reduce(_parts(bits, words, width), axis=1)
         begins = np.arange(T - width + 1)
         words[begins, begins + width] = _or_by(bits.parents, found, S)
-    return chart
+    return words
 
 
-def _downward(bits: GrammarBits, chart: _Chart, lengths: np.ndarray) -> tuple[_Edges, tuple]:
-    """(edges of whole trees, (sentence, symbol) of the trees of one token)."""
-    T, _, S, W = chart.words.shape
-    used = np.zeros_like(chart.words)
+def _downward(
+    bits: GrammarBits, words: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Edges of whole trees, and (sentence, symbol) of the trees of one token.
+
+    Edges are [5, E]: sentence, width, begin, tokens of the left part, rule.
+    """
+    T, _, S, _ = words.shape
+    used = np.zeros_like(words)
     whole = _packed(lengths[:, None] == np.arange(T + 1)[None])
-    used[0] = chart.words[0] & whole[:, None] & np.where(bits.roots, ~np.uint64(0), 0)[:, None]
+    used[0] = words[0] & whole[:, None] & np.where(bits.roots, ~np.uint64(0), 0)[:, None]
     symbol, sentence = _members(used[0, 1])
     alone = lengths[sentence] == 1
-    by_left, by_right = (
-        np.argsort(bits.lefts, kind="stable"),
-        np.argsort(bits.rights, kind="stable"),
-    )
-    found = [_Edges(*np.zeros((5, 0), np.int64))]
+    by_left, by_right = (np.argsort(each, kind="stable") for each in (bits.lefts, bits.rights))
+    found = [np.zeros((5, 0), np.int64)]
     for width in range(T, 1, -1):
         begins = np.arange(T - width + 1)
-        live = chart.parts(width, bits)
+        live = _parts(bits, words, width)
         live &= used[begins, begins + width][:, None, bits.parents]
         begin, split, rule, of = _members(live)
-        found.append(_Edges(of, np.full(len(of), width), begin, split + 1, rule))
+        found.append(np.stack([of, np.full(len(of), width), begin, split + 1, rule]))
         for k in range(1, width):
             own = live[:, k - 1]
             left = _or_by(bits.lefts[by_left], own[:, by_left], S)
             right = _or_by(bits.rights[by_right], own[:, by_right], S)
             used[begins, begins + k] |= left
             used[begins + k, begins + width] |= right
-    joined = _Edges(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-    return joined, (sentence[alone], symbol[alone])
+    return np.concatenate(found, axis=1), (sentence[alone], symbol[alone])
 
 
 def _forests_of_chunk(
@@ -165,9 +154,7 @@ def _forests_of_chunk(
     of, width, begin, split, rule = edges
     parent = key(of, width, begin, bits.parents[rule])
     order = np.lexsort((split, rule, parent))
-    of, width, begin, split, rule, parent = (
-        each[order] for each in (of, width, begin, split, rule, parent)
-    )
+    (of, width, begin, split, rule), parent = edges[:, order], parent[order]
     left = key(of, split, begin, bits.lefts[rule])
     right = key(of, width - split, begin + split, bits.rights[rule])
     ones = np.ones(len(alone[0]), np.int64)

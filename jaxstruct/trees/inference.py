@@ -6,6 +6,7 @@ forest of a sentence where it has one.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,9 +19,6 @@ from jaxstruct.core.derived_inference import positions
 from jaxstruct.core.finite import inf_unless
 from jaxstruct.core.types import AnyArray, Array, BinaryTree
 from jaxstruct.trees.losses import Stratification
-from jaxstruct.trees.oracles.forest_sums import forest_marginals
-from jaxstruct.trees.oracles.forest_trees import ForestScores
-from jaxstruct.trees.oracles.inside_outside import rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.sampling import sample_tree
 from jaxstruct.trees.parts import (
@@ -32,13 +30,7 @@ from jaxstruct.trees.parts import (
     tree_use,
 )
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
-from jaxstruct.trees.search import (
-    augmented_parts,
-    augmented_potentials,
-    forest_of,
-    log_sum,
-    parts_of,
-)
+from jaxstruct.trees.search import augmented_parts, forest_of, log_sum, on_charts, parts_of
 
 
 class TreeProbabilities(NamedTuple):
@@ -69,20 +61,18 @@ def _log_loss(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
 def _marginals(tables: GrammarTables, theta: TreeTheta) -> Marginals:
     length = theta.x.length
     sizes = TreeProbabilities(positions(length), positions(length, length))
-    if theta.x.forest is None:
-        found = rule_marginals(*_on_charts(tables, theta))
-        return Marginals(TreeProbabilities(found.lexical, found.spans), found.log_partition, sizes)
-    forest = forest_of(theta)
-    parts = parts_of(tables, theta)
-    assert isinstance(parts, ForestScores)
-    found = forest_marginals(forest, parts)
     T, S = theta.x.terminals.shape[0], tables.lexical.shape[1]
-    symbol, first, last, _, _ = jnp.where(forest.nodes >= 0, forest.nodes, T + S).T
-    nodes = jnp.zeros((T, T, S), found.scores.nodes.dtype)
-    nodes = nodes.at[first, last, symbol].set(found.scores.nodes, mode="drop")
-    tokens = jnp.arange(T)
-    symbols, spans = nodes[tokens, tokens], nodes.at[tokens, tokens].set(0)
-    return Marginals(TreeProbabilities(symbols, spans), found.log_partition, sizes)
+    parts, spans = parts_of(tables, theta), jnp.zeros((T, T, S), theta.rules.dtype)
+    if isinstance(parts, TreePotentials) and parts.spans is None:
+        parts = parts._replace(spans=spans)
+    total, found = jax.value_and_grad(partial(log_sum, tables, theta))(parts)
+    if isinstance(found, TreePotentials):
+        return Marginals(TreeProbabilities(found.lexical, found.spans), total, sizes)
+    nodes, tokens = forest_of(theta).nodes, jnp.arange(T)
+    symbol, first, last, _, _ = jnp.where(nodes >= 0, nodes, T + S).T
+    spans = spans.at[first, last, symbol].set(found.nodes, mode="drop")
+    symbols, spans = spans[tokens, tokens], spans.at[tokens, tokens].set(0)
+    return Marginals(TreeProbabilities(symbols, spans), total, sizes)
 
 
 def _k_best(tables: GrammarTables, theta: TreeTheta, k: int) -> tuple[BinaryTree, Array]:
@@ -111,8 +101,8 @@ def _augmented_k_best(
 ) -> tuple[BinaryTree, Array]:
     strata.check_additive()
     one = jnp.ones((), theta.rules.dtype)
-    potentials = augmented_potentials(tables, strata, theta, y_true, one)
-    found = k_best_trees(tables.rules, potentials, theta.x.length, k)
+    parts = augmented_parts(tables, strata, on_charts(theta), y_true, one)
+    found = k_best_trees(tables.rules, parts, theta.x.length, k)
     return found.tree, found.score > -jnp.inf
 
 

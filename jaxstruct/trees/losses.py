@@ -32,7 +32,7 @@ from jax.typing import DTypeLike
 
 from jaxstruct.core.checks import check_choice, checked_size
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
+from jaxstruct.trees.oracles.chart_levels import LevelSizes, capped_sizes, inner_sizes
 from jaxstruct.trees.parts import GrammarTables, inner_parents
 from jaxstruct.trees.phrases.grammar import Grammar, label_counts
 
@@ -51,19 +51,6 @@ class Constituents(NamedTuple):
     inner: Array
     token: Array
     counts: Array
-
-
-class Levels(NamedTuple):
-    """How the trees of one sentence fall into levels.
-
-    Fields:
-      sizes: static. losses: [M] or [P, M] Delta of each level.
-      wrong: the same shape, whether its trees are other ones than y_true, of positive loss.
-    """
-
-    sizes: LevelSizes
-    losses: Array
-    wrong: Array
 
 
 def node_list(tables: GrammarTables, y: BinaryTree) -> tuple[Array, Array, Array]:
@@ -91,21 +78,6 @@ def true_symbols(tables: GrammarTables, y_true: BinaryTree) -> Array:
     firsts, lasts, symbols = node_list(tables, y_true)
     places = jnp.where(symbols >= 0, firsts, T)
     return jnp.full((T, T), -1, jnp.int32).at[places, lasts].set(symbols, mode="drop")
-
-
-def _node_losses(length: Array, sizes: LevelSizes, dtype: DTypeLike, tokens: bool) -> Levels:
-    """m = 0 .. w - 1 over w tokens; 0 .. 2 w - 1 where single tokens count."""
-    most, m = 2 * length - 1 if tokens else length - 1, jnp.arange(sizes.matched[-1])
-    losses = jnp.where(m < most, 1 - m.astype(dtype) / jnp.maximum(most, 1), 0)
-    return Levels(sizes, losses, m < most)
-
-
-def _constituent_losses(gold: Array, sizes: LevelSizes, dtype: DTypeLike) -> Levels:
-    """All pairs (p, m)."""
-    p, m = jnp.meshgrid(*(jnp.arange(sizes.matched[-1]),) * 2, indexing="ij")
-    possible = (m <= p) & (m <= gold)
-    losses = jnp.where(possible, f1_loss(m, p, gold, dtype), 0)
-    return Levels(sizes, losses, losses > 0)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["parts"], meta_fields=["name", "most"])
@@ -166,16 +138,19 @@ class Stratification:
         values = tuple(count + 1 for count in self.most[:tokens])
         return LevelSizes(values, values)
 
-    def levels(
-        self, tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: DTypeLike
-    ) -> Levels:
-        """The levels of one sentence, without that of the trees y != y_true of loss 0."""
-        sizes = self.sizes(y_true.symbols.shape[0])
+    def levels(self, tables: GrammarTables, y_true: BinaryTree, dtype: DTypeLike) -> Array:
+        """[M] or [P, M] Delta of each level, 0 where it has no tree or is that of the true one.
+
+        The trees y != y_true of loss 0 are in none of them.
+        """
+        m = jnp.arange(self.sizes(y_true.symbols.shape[0]).matched[-1])
         if self.name == "zero_one":  # no node is missed, or one at least
-            return Levels(sizes, jnp.array([0, 1], dtype), jnp.array([False, True]))
+            return m.astype(dtype)
         if self.is_additive:
-            return _node_losses(length, sizes, dtype, self.counts_tokens)
-        return _constituent_losses(self._constituents(tables, y_true), sizes, dtype)
+            most = self.nodes(y_true)
+            return jnp.where(m < most, 1 - m.astype(dtype) / jnp.maximum(most, 1), 0)
+        p, m, gold = m[:, None], m[None], self._constituents(tables, y_true)
+        return jnp.where((m <= p) & (m <= gold), f1_loss(m, p, gold, dtype), 0)
 
     def matched(
         self, tables: GrammarTables, y_true: BinaryTree, first: Array, last: Array, symbol: Array
@@ -191,21 +166,6 @@ class Stratification:
         shared = [jnp.where(inner, parts.inner[each], parts.token[each])
                   for each in (jnp.maximum(true, 0), symbol)]  # fmt: skip
         return jnp.where(true >= 0, jnp.sum(jnp.minimum(*shared), axis=-1, dtype=jnp.int32), 0)
-
-    def counts(self, tables: GrammarTables, y_true: BinaryTree) -> NodeCounts:
-        """What the nodes of a chart add to the levels."""
-        T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
-        first, last, symbol = jnp.meshgrid(*map(jnp.arange, (T, T, S)), indexing="ij")
-        matched = self.matched(tables, y_true, first, last, symbol).astype(jnp.int8)
-        return NodeCounts(matched, None if self.parts is None else self.parts.counts)
-
-    def counts_of_forest(self, tables: GrammarTables, y_true: BinaryTree, nodes: Array) -> Array:
-        """[N] int32 what nodes [N, 5] of a forest add to the levels, in their order [P, M] flat."""
-        symbol, first, last, _, _ = jnp.maximum(nodes, 0).T
-        matched = self.matched(tables, y_true, first, last, symbol).astype(jnp.int32)
-        if self.parts is None:
-            return matched
-        return self.parts.counts[symbol] * self.sizes(y_true.symbols.shape[0]).matched[-1] + matched
 
     def _constituents(self, tables: GrammarTables, y: BinaryTree) -> Array:
         """How many constituents the nodes of a tree stand for."""

@@ -196,24 +196,12 @@ def score_use(theta: TreeTheta, use: TreeUse) -> Array:
     return total if theta.spans is None else total + _read(theta.spans, use.spans)
 
 
-def _added(table: Array, places: Array, coefficients: Array) -> Array:
-    """The table with coefficients [K] added at the places [K, ..] of K trees."""
-    places = places.reshape(places.shape[0], -1)
-    spread = jnp.broadcast_to(coefficients[:, None], places.shape)
+def added(table: Array, places: Array, coefficients: Array) -> Array:
+    """The table with coefficients [B, K] added at the places [B, K, ..] of trees."""
+    places = places.reshape(coefficients.size, -1)
+    spread = jnp.broadcast_to(coefficients.reshape(-1, 1), places.shape)
     flat = table.reshape(-1).at[places.reshape(-1)].add(spread.reshape(-1), mode="drop")
     return flat.reshape(table.shape)
-
-
-def add_use(theta: TreeTheta, use: TreeUse, coefficients: Array) -> TreeTheta:
-    """theta + sum_k c_k d score / d theta of K trees, whose places have a leading axis K."""
-    spans = theta.spans
-    return TreeTheta(
-        _added(theta.lexical, use.lexical, coefficients),
-        _added(theta.rules, use.rules, coefficients),
-        _added(theta.root, use.root, coefficients),
-        None if spans is None else _added(spans, use.spans, coefficients),
-        theta.x,
-    )
 
 
 def _alike(a: Array, b: Array) -> Array:

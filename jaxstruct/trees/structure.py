@@ -19,15 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import (
-    check_record,
-)
+from jaxstruct.core.checks import check_record
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
@@ -39,7 +36,7 @@ from jaxstruct.trees.parts import (
     GrammarTables,
     SentenceInput,
     TreeTheta,
-    add_use,
+    added,
     plane_products,
     score_use,
     span_feature_count,
@@ -157,25 +154,8 @@ def _potentials(D: int, w: PyTree, x: SentenceInput) -> TreeTheta:
     return TreeTheta(w["lexical"], w["rules"], w["root"], spans, bare)
 
 
-def _gram_action(x: SentenceInput, u: TreeTheta) -> TreeTheta:
-    if u.spans is None:
-        return u
-    weights = jnp.einsum("abd,abs->ds", x.spans, u.spans)
-    return u._replace(spans=jnp.einsum("abd,ds->abs", x.spans, weights))
-
-
-def _plane_scores(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
-    return jax.vmap(lambda one: _score(tables, theta, one))(y)
-
-
 def _score(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
     return score_use(theta, tree_use(tables, theta.x, y))
-
-
-def _combine(tables: GrammarTables, theta: TreeTheta, y: BinaryTree, c: Array) -> TreeTheta:
-    use = jax.vmap(partial(tree_use, tables, theta.x))(y)
-    zero = jax.tree.map(jnp.zeros_like, theta._replace(x=None))
-    return add_use(zero._replace(x=theta.x), use, c)
 
 
 def _uses(tables: GrammarTables, D: int, x: SentenceInput, y: BinaryTree) -> PyTree:
@@ -183,25 +163,19 @@ def _uses(tables: GrammarTables, D: int, x: SentenceInput, y: BinaryTree) -> PyT
     return jax.vmap(lambda x, y: jax.vmap(partial(weight_use, tables, D, x))(y))(x, y)
 
 
-def _weights_theta(w: PyTree) -> TreeTheta:
-    return TreeTheta(w["lexical"], w["rules"], w["root"], w.get("spans"), None)
-
-
 def _plane_values(
     tables: GrammarTables, D: int, w: PyTree, x: SentenceInput, y: BinaryTree
 ) -> Array:
     """Straight from the weights, which all sentences share."""
-    use = _uses(tables, D, x, y)
-    return jax.vmap(jax.vmap(partial(score_use, _weights_theta(w))))(use)
+    theta = TreeTheta(**{"spans": None, "x": None, **w})
+    return jax.vmap(jax.vmap(partial(score_use, theta)))(_uses(tables, D, x, y))
 
 
 def _add_planes(
     tables: GrammarTables, D: int, w: PyTree, x: SentenceInput, y: BinaryTree, c: Array
 ) -> PyTree:
     use = _uses(tables, D, x, y)
-    use = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), use)
-    sums = add_use(_weights_theta(w), use, c.reshape(-1))
-    return {name: getattr(sums, name) for name in w}
+    return {name: added(table, getattr(use, name), c) for name, table in w.items()}
 
 
 def _plane_gram(
@@ -247,9 +221,9 @@ def _best_by_level(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta,
     y_true: BinaryTree, offsets: Array, slopes: Array,
 ) -> BinaryTree:  # fmt: skip
-    levels = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype)
-    shape, count = levels.losses.shape, levels.losses.size
-    lines = offsets[:count].reshape(shape), slopes[:count].reshape(shape), levels.wrong
+    losses = strata.levels(tables, y_true, theta.rules.dtype)
+    lines = [leaf[: losses.size].reshape(losses.shape) for leaf in (offsets, slopes)]
+    lines = *lines, losses > 0
     parts = parts_of(tables, theta)
     tree, value = best_of_levels(tables, strata, theta, y_true, parts, lines)
     if strata.has_level_of_no_loss:  # other trees with the same inner nodes
@@ -261,17 +235,12 @@ def _best_by_level(
     return _or_truth(tree, value, y_true)
 
 
-def _with_last(strata: Stratification, values: Array, last: Array | int) -> Array:
-    """[L] values of all levels, the last one for the trees y != y_true of loss 0."""
-    values = values.reshape(-1)
-    return jnp.append(values, last) if strata.has_level_of_no_loss else values
-
-
 def _level_losses(
     tables: GrammarTables, strata: Stratification, dtype: Static[str], y_true: BinaryTree
 ) -> Array:
-    length = jnp.sum(y_true.symbols >= 0, dtype=jnp.int32)
-    return _with_last(strata, strata.levels(tables, y_true, length, dtype.value).losses, 0)
+    """[L] of all levels, the last one for the trees y != y_true of loss 0."""
+    losses = strata.levels(tables, y_true, dtype.value).reshape(-1)
+    return jnp.append(losses, 0) if strata.has_level_of_no_loss else losses
 
 
 def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> BinaryTree:
@@ -385,13 +354,9 @@ def weighted_grammar(
             best_by_level=Partial(_best_by_level, tables, strata),
         ),
         Space(
-            gram_action=None if token_features else _gram_action,
-            plane_scores=Partial(_plane_scores, tables),
-            combine=Partial(_combine, tables),
             plane_values=Partial(_plane_values, tables, token_features) if sparse else None,
             add_planes=Partial(_add_planes, tables, token_features) if sparse else None,
             plane_gram=Partial(_plane_gram, tables, token_features) if sparse else None,
-            squared_norm=sum_of_squares,
         ),
         Partial(_check, tables, strata, span_features, token_features),
         _PADDING,

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 
 from jaxstruct.core.types import Array
-from jaxstruct.trees.oracles.chart_levels import LevelSizes
+from jaxstruct.trees.oracles.chart_levels import capped_sizes
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.tree_levels import oracle, scores_kernel, trees_kernel
+from jaxstruct.trees.oracles.tree_levels import oracle
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials
-
-
-def _of_one_level(
-    kernel: Callable, rules: GrammarRules, potentials: TreePotentials, length: Array
-) -> Any:
-    """What the kernel finds where nothing is counted."""
-    rules, potentials, length = checked_sentence(rules, potentials, length)
-    sizes = LevelSizes((1,) * potentials.lexical.shape[0])
-    found = oracle(kernel, sizes)(rules, potentials, None, length)
-    return jax.tree.map(lambda leaf: leaf[0], found)
 
 
 def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
@@ -48,9 +35,12 @@ def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parse
 
     Source: Cocke, Kasami, Younger.
     """
-    return _of_one_level(trees_kernel, rules, potentials, length)
+    rules, potentials, length = checked_sentence(rules, potentials, length)
+    sizes = capped_sizes(potentials.lexical.shape[0], 0)
+    _, found = oracle(sizes)(rules, potentials, None, length)
+    return jax.tree.map(lambda leaf: leaf[0], found)
 
 
 def cky_score(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    """The score of `cky` without its tree."""
-    return _of_one_level(scores_kernel, rules, potentials, length)
+    """The score of `cky`; compiled alone, no tree is traced back."""
+    return cky(rules, potentials, length).score

@@ -20,17 +20,6 @@ from jaxstruct.trees.forests import Forest
 from jaxstruct.trees.oracles.forest_trees import ForestScores, Nodes, size_of
 
 
-class ForestMarginals(NamedTuple):
-    """Probabilities of the parts of ONE forest; all 0 where it has no tree.
-
-    Fields:
-      scores: of nodes, of edges, and of nodes as top nodes. log_partition: log Z.
-    """
-
-    scores: ForestScores
-    log_partition: Array
-
-
 class _Inside(NamedTuple):
     """Log sums of the trees below nodes, [N], without and with the node's own score."""
 
@@ -87,7 +76,8 @@ def _value(nodes: Nodes, scores: ForestScores) -> Array:
     return _log_partition(_tops(nodes, scores, _inside(nodes, scores)))
 
 
-def _marginals(nodes: Nodes, scores: ForestScores) -> ForestMarginals:
+def _marginals(nodes: Nodes, scores: ForestScores) -> tuple[Array, ForestScores]:
+    """(log Z, probabilities of nodes, of edges, and of nodes as top nodes)."""
     nodes = nodes._replace(size=entry(nodes.size))
     inside = _inside(nodes, scores)
     tops = _tops(nodes, scores, inside)
@@ -110,28 +100,19 @@ def _marginals(nodes: Nodes, scores: ForestScores) -> ForestMarginals:
 
     start = top, jnp.zeros(scores.edges.shape, top.dtype)
     shares, edges = jax.lax.fori_loop(0, nodes.size, of_node, start)
-    return ForestMarginals(ForestScores(shares, edges, top), log_z)
+    return log_z, ForestScores(shares, edges, top)
 
 
 _value_of_one = in_turn(_value)
 _marginals_of_one = in_turn(_marginals)
 
 
-def forest_marginals(forest: Forest, scores: ForestScores) -> ForestMarginals:
-    """The probability of each part of ONE forest under p(y) = exp(F(y) - log Z).
-
-    Args:
-      forest, scores: as in `forest_trees.best_forest_tree`; no derivative is taken.
-    """
-    return _marginals_of_one(Nodes(forest, size_of(forest)), jax.lax.stop_gradient(scores))
-
-
 @jax.custom_vjp
 def forest_log_partition(forest: Forest, scores: ForestScores) -> Array:
     """log Z = log sum_y exp F(y) over the trees of ONE forest; -inf where it has none.
 
-    The gradient in a score is the probability of its part, as `forest_marginals` has it. Only first
-    derivatives in reverse mode exist.
+    The gradient in a score is the probability of its part, of a top node's the one that it is on
+    top; all are 0 where there is no tree. Only first derivatives in reverse mode exist.
 
     Args:
       forest, scores: as in `forest_trees.best_forest_tree`.
@@ -142,8 +123,7 @@ def forest_log_partition(forest: Forest, scores: ForestScores) -> Array:
 
 
 def _forward(forest: Forest, scores: ForestScores) -> tuple[Array, ForestScores]:
-    found = _marginals_of_one(Nodes(forest, size_of(forest)), scores)
-    return found.log_partition, found.scores
+    return _marginals_of_one(Nodes(forest, size_of(forest)), scores)
 
 
 def _backward(gradient: ForestScores, cotangent: Array) -> tuple[None, ForestScores]:

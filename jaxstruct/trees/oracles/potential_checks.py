@@ -27,50 +27,31 @@ def _check_values(rules: GrammarRules, symbols: int) -> None:
         )
 
 
-def checked_rules(rules: GrammarRules, symbols: int) -> GrammarRules:
-    """Rules as int32 arrays. Their values are checked where they are known: not while tracing.
-
-    Raises:
-      ValueError: they are not three arrays [R], R >= 1, hold other symbols than 0..S - 1, or are
-        not sorted, or they are no integers.
-    """
-    rules = one_example(
-        "rules", GrammarRules(*rules), {}, GrammarRules._fields, parents="R", lefts="R", rights="R"
-    )
-    if all(map(known, rules)):
-        _check_values(rules, symbols)
-    return rules
-
-
-def checked_tree_potentials(potentials: TreePotentials, rules: int) -> TreePotentials:
-    """Potentials of one sentence as arrays of one floating dtype.
-
-    Raises:
-      ValueError: a shape is not that of one sentence, or does not fit the others or the rules, or
-        they are no floating-point numbers.
-    """
-    sizes = {"R": rules}
-    potentials = one_example(
-        "potentials", potentials, sizes, lexical="T S", rules="R | T T R", root="S", spans="T T S"
-    )
-    if sizes["T"] < 2:
-        raise ValueError("potentials.lexical must be [T, S], T >= 2 (pad one token), got T = 1")
-    return potentials
-
-
 def checked_sentence(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> tuple[GrammarRules, TreePotentials, Array]:
     """The arguments that all oracles of trees share. A traced length is clipped to 1..T.
 
+    The values of rules are checked where they are known: not while tracing.
+
     Raises:
-      ValueError: as `checked_rules` and `checked_tree_potentials`; length is no integer
-        scalar, or is known and not in 1..T.
+      ValueError: rules are not three integer arrays [R], R >= 1, hold other symbols than 0..S - 1,
+        or are not sorted; a potential is not of one sentence, does not fit the others or the rules,
+        or is no floating-point number; length is no integer scalar, or is known and not in 1..T.
     """
-    potentials = checked_tree_potentials(potentials, jnp.shape(rules[0])[-1])
-    T, S = potentials.lexical.shape
-    rules, length = checked_rules(rules, S), checked_length(length, T, least=1)
-    return rules, potentials, jnp.clip(length, 1, T)
+    sizes = {"R": jnp.shape(rules[0])[-1]}
+    potentials = one_example(
+        "potentials", potentials, sizes, lexical="T S", rules="R | T T R", root="S", spans="T T S"
+    )
+    T, S = sizes["T"], sizes["S"]
+    if T < 2:
+        raise ValueError("potentials.lexical must be [T, S], T >= 2 (pad one token), got T = 1")
+    rules = one_example(
+        "rules", GrammarRules(*rules), {}, GrammarRules._fields, parents="R", lefts="R", rights="R"
+    )
+    if all(map(known, rules)):
+        _check_values(rules, S)
+    return rules, potentials, jnp.clip(checked_length(length, T, least=1), 1, T)
 
 
 def shared_rules(rules: GrammarRules) -> GrammarRules:

@@ -20,12 +20,12 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.types import Array, BinaryTree, PyTree
+from jaxstruct.core.spec import one_example
+from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts
-from jaxstruct.trees.oracles.charts import Layout, layout
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.recursion import Best, Charts, Sentences, charts, sentences
-from jaxstruct.trees.oracles.traceback import first_best, pick, top_node, trees_below
+from jaxstruct.trees.oracles.recursion import Best, charts, first_best, lift, sentences, top_scores
+from jaxstruct.trees.oracles.traceback import trees_below
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 
@@ -47,119 +47,39 @@ class BestTreeLevel(NamedTuple):
     value: Array
 
 
-def _shape(sizes: LevelSizes) -> tuple[int, ...]:
-    matched = (sizes.matched[-1],)
-    return matched if sizes.predicted is None else (sizes.predicted[-1], *matched)
+def _trees_kernel(
+    sizes: LevelSizes, rules: GrammarRules, potentials: TreePotentials, counts: NodeCounts | None,
+    length: Array, *lines: Array,
+) -> tuple[Array, Parsed]:  # fmt: skip
+    """(levels, the trees of these): of every level, or of the best one of lines."""
+    given = sentences(rules, potentials, length, counts, lines)
+    rule = Best(*sizes.pair)
+    found = charts(rule, given)
+    score, symbol = first_best(jnp.swapaxes(top_scores(given, found.cells), 0, 1))  # [P M, B]
+    level = jnp.broadcast_to(lift(jnp.arange(len(score), dtype=jnp.int32), score[0]), score.shape)
+    if lines:
+        offsets, slopes, valid = (leaf.reshape(-1, leaf.shape[-1]) for leaf in lines)
+        usable = valid & (score > -jnp.inf)
+        values = jnp.where(usable, offsets + slopes * jnp.where(usable, score, 0), -jnp.inf)
+        value, best = first_best(values)
+        score = jnp.where(value > -jnp.inf, score, -jnp.inf)
+        level, score, symbol = (
+            jnp.take_along_axis(each, best[None], axis=0) for each in (level, score, symbol)
+        )
+    tree = trees_below(rule, given, found, symbol, level, score > -jnp.inf)
+    return level, Parsed(jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree), score)
 
 
-class _Filled(NamedTuple):
-    """Charts of a batch, and what is asked of them."""
-
-    layout: Layout
-    given: Sentences
-    counts: NodeCounts | None
-    charts: Charts
-
-
-def _fill(
-    sizes: LevelSizes, keep: bool, rules: GrammarRules, potentials: TreePotentials,
-    counts: NodeCounts | None, length: Array, others: PyTree = None,
-) -> _Filled:  # fmt: skip
-    given, plan = sentences(rules, potentials, length, (counts, others)), layout(*sizes)
-    if counts is not None and counts.predicted is not None:
-        if counts.predicted.shape[-1] != 1:
-            raise ValueError(
-                "counts.predicted must be shared by all sentences of a batch: use jax.vmap with "
-                "None for it"
-            )
-        counts = counts._replace(predicted=counts.predicted[..., 0])
-    return _Filled(plan, given, counts, charts(Best(), plan, given, counts, keep))
-
-
-def _top_scores(filled: _Filled) -> tuple[Array, Array]:
-    """([P M, S, B] scores of whole trees by level and top symbol, [P M, B] level in the charts)."""
-    plan, given = filled.layout, filled.given
-    index = jnp.asarray(plan.index.reshape(plan.tokens + 1, -1))[given.length].T
-    rows = plan.row(given.length, 0)[None] + jnp.maximum(index, 0)
-    symbols = jnp.arange(filled.charts.cells.shape[1], dtype=jnp.int32)[None, :, None]
-    scores = pick(filled.charts.cells, rows[:, None], symbols) + given.potentials.root[None]
-    return jnp.where((index >= 0)[:, None], scores, -jnp.inf), index
-
-
-def _trees(filled: _Filled, symbol: Array, level: Array, found: Array) -> BinaryTree:
-    """The trees of top nodes, leaves [.., B], at levels of the charts."""
-    plan, given, counts, chart = filled
-    return trees_below(plan, given, chart, top_node(given, symbol, level), found, counts=counts)
-
-
-def scores_kernel(sizes: LevelSizes, *arguments: Any) -> Array:
-    """The best score of every level; see `tree_levels`."""
-    scores = jnp.max(_top_scores(_fill(sizes, False, *arguments))[0], axis=1)
-    return scores.reshape(*_shape(sizes), -1)
-
-
-def trees_kernel(sizes: LevelSizes, *arguments: Any) -> Parsed:
-    """The best tree of every level; see `level_trees`."""
-    filled = _fill(sizes, True, *arguments)
-    tops, levels = _top_scores(filled)
-    score, symbol = first_best(jnp.swapaxes(tops, 0, 1))
-    tree = _trees(filled, symbol, jnp.maximum(levels, 0), score > -jnp.inf)
-    tree = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree)
-    shape = _shape(sizes)
-    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), Parsed(tree, score))
-
-
-def _best_kernel(sizes: LevelSizes, *arguments: Any) -> BestTreeLevel:
-    *sentence, offsets, slopes, valid = arguments
-    filled = _fill(sizes, True, *sentence, others=(offsets, slopes, valid))
-    tops, levels = _top_scores(filled)
-    scores = jnp.max(tops, axis=1)
-    offsets, slopes, valid = (leaf.reshape(-1, leaf.shape[-1]) for leaf in arguments[-3:])
-    usable = valid & (scores > -jnp.inf)
-    values = jnp.where(usable, offsets + slopes * jnp.where(usable, scores, 0), -jnp.inf)
-    value, best = first_best(values)
-    score, symbol = first_best(jnp.take_along_axis(tops, best[None, None], axis=0)[0])
-    found = value > -jnp.inf
-    tree = _trees(filled, symbol, jnp.maximum(pick(levels, best), 0), found)
-    predicted, matched = jnp.divmod(jnp.where(found, best, 0), sizes.matched[-1])
-    return BestTreeLevel(tree, matched, predicted, jnp.where(found, score, -jnp.inf), value)
-
-
-def _scores_of_trees(sizes: LevelSizes, found: Parsed, *arguments: Any) -> Array:
-    rules, potentials, _, length = arguments
+def _scores(found: tuple[Array, Parsed], *arguments: Any) -> Array:
+    rules, potentials, _, length, *_ = arguments
     score = partial(score_tree, rules, potentials, length=length)
-    for _ in _shape(sizes):
-        score = jax.vmap(score)
-    return score(found.tree)
-
-
-def _scores_alone(sizes: LevelSizes, found: Array, *arguments: Any) -> Array:
-    """The scores of `tree_levels` from the trees of `level_trees`."""
-    del found
-    held = jax.lax.stop_gradient(arguments)
-    return _scores_of_trees(sizes, oracle(trees_kernel, sizes)(*held), *arguments)
-
-
-def _score_and_value(
-    sizes: LevelSizes, found: BestTreeLevel, *arguments: Any
-) -> tuple[Array, Array]:
-    """The leaves `score` and `value` of `found`, from the arguments of `_best_kernel`."""
-    rules, potentials, _, length, offsets, slopes, _ = arguments
-    score = score_tree(rules, potentials, found.tree, length)
-    score = jnp.where(found.score > -jnp.inf, score, 0)
-    level = (found.predicted, found.matched)[-len(_shape(sizes)) :]
-    return score, offsets[level] + slopes[level] * score
-
-
-_SCORES = {
-    scores_kernel: _scores_alone, trees_kernel: _scores_of_trees, _best_kernel: _score_and_value
-}  # fmt: skip
+    return jax.vmap(score)(found[1].tree)
 
 
 @cache
-def oracle(kernel: Callable, sizes: LevelSizes) -> Callable:
-    """The function of one sentence: (rules, potentials, counts, length and what else)."""
-    return of_one_example(partial(kernel, sizes), partial(_SCORES[kernel], sizes))
+def oracle(sizes: LevelSizes) -> Callable:
+    """(levels, trees) of one sentence, from (rules, potentials, counts, length and lines)."""
+    return of_one_example(partial(_trees_kernel, sizes), _scores)
 
 
 def _checked_sizes(sizes: LevelSizes, tokens: int) -> LevelSizes:
@@ -181,22 +101,10 @@ def _checked_counts(
     T, S = potentials.lexical.shape
     if (counts.predicted is None) != (sizes.predicted is None):
         raise ValueError("counts.predicted and sizes.predicted must both be given, or both be None")
-    expected = {"matched": (T, T, S), "predicted": (S,)}
-    found = {}
-    for name, shape in expected.items():
-        leaf = getattr(counts, name)
-        if leaf is None:
-            found[name] = None
-            continue
-        leaf = jnp.asarray(leaf)
-        if leaf.shape != shape:
-            raise ValueError(f"counts.{name} must be {list(shape)}, got shape {leaf.shape}")
-        if leaf.dtype == bool:
-            leaf = leaf.astype(jnp.int8)
-        if not jnp.issubdtype(leaf.dtype, jnp.integer):
-            raise ValueError(f"counts.{name} must be integers or bool, got {leaf.dtype}")
-        found[name] = leaf
-    return NodeCounts(**found)
+    counts = jax.tree.map(lambda leaf: leaf * 1 if leaf.dtype == bool else leaf,
+                          jax.tree.map(jnp.asarray, counts))  # fmt: skip
+    axes = {"matched": "T T S", "predicted": "S"}
+    return one_example("counts", counts, {"T": T, "S": S}, NodeCounts._fields, **axes)
 
 
 def _checked(
@@ -224,13 +132,12 @@ def tree_levels(
     Returns:
       [M] scores, or [P, M] by (p, m) where p is counted, M and P being the sizes of T tokens; -inf
       where no tree has the level. The derivative of a score counts what the best tree of its level
-      uses; it takes `level_trees`.
+      uses.
 
     Raises:
       ValueError: as `cky`; sizes or counts do not fit.
     """
-    sizes, arguments = _checked(rules, potentials, counts, length, sizes)
-    return oracle(scores_kernel, sizes)(*arguments)
+    return level_trees(rules, potentials, counts, length, sizes).score
 
 
 def level_trees(
@@ -249,7 +156,8 @@ def level_trees(
       level any of the best may be returned.
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
-    return oracle(trees_kernel, sizes)(*arguments)
+    _, found = oracle(sizes)(*arguments)
+    return jax.tree.map(lambda leaf: leaf.reshape(*sizes.shape, *leaf.shape[1:]), found)
 
 
 def best_of_tree_levels(
@@ -283,10 +191,16 @@ def best_of_tree_levels(
     dtype = arguments[1].lexical.dtype
     offsets, slopes = jnp.asarray(offsets, dtype), jnp.asarray(slopes, dtype)
     valid = jnp.ones(offsets.shape, bool) if valid is None else jnp.asarray(valid, bool)
-    shape = _shape(sizes)
+    shape = sizes.shape
     if not shape == offsets.shape == slopes.shape == valid.shape:
         raise ValueError(
             f"offsets, slopes and valid must all be {list(shape)}, one for each level, got shapes "
             f"{offsets.shape}, {slopes.shape} and {valid.shape}"
         )
-    return oracle(_best_kernel, sizes)(*arguments, offsets, slopes, valid)
+    level, found = oracle(sizes)(*arguments, offsets, slopes, valid)
+    (level,), (tree, score) = level, jax.tree.map(lambda leaf: leaf[0], found)
+    there = score > -jnp.inf
+    place = jnp.divmod(jnp.where(there, level, 0), shape[-1])
+    at = place[-len(shape) :]
+    value = jnp.where(there, offsets[at] + slopes[at] * jnp.where(there, score, 0), -jnp.inf)
+    return BestTreeLevel(tree, place[1], place[0], score, value)

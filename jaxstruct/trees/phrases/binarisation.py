@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import check_choice, checked_size, text_of
 from jaxstruct.trees.phrases.tree import Tree, fold
 
 
@@ -52,13 +52,9 @@ def check_binarisation(options: Binarisation) -> None:
             f"binarisation: got {text_of(options)}, expected a Binarisation, such as "
             "Binarisation('right', memory=1)"
         )
-    if options.branching not in ("right", "left"):
-        raise ValueError(f"branching: got {options.branching!r}, expected 'right' or 'left'")
-    memory = options.memory
-    if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int)):
-        raise ValueError(f"memory: got {memory!r}, expected an integer >= 0, or None for all")
-    if memory is not None and memory < 0:
-        raise ValueError(f"memory: got {memory}, expected at least 0, or None for all")
+    check_choice("branching", options.branching, ("right", "left"))
+    if options.memory is not None:
+        checked_size("memory", options.memory, 0)
     for name, text in (("separator", options.separator), ("mark", options.mark)):
         if not isinstance(text, str) or len(text) != 1 or text.isspace() or text in "()":
             raise ValueError(f"{name}: got {text!r}, expected one character, no blank or bracket")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.trees.phrases.tree import Tree, check_tree, fold, kind_of
 
 _PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
@@ -147,10 +147,9 @@ def write_indented(tree: Tree, width: int = 80) -> str:
     alone, and each child starts a line two columns further in.
 
     Raises:
-      ValueError: as `write_line`; the width is no integer.
+      ValueError: as `write_line`; the width is no integer >= 0.
     """
-    if isinstance(width, bool) or not isinstance(width, int):
-        raise ValueError(f"width: got {text_of(width)}, expected an integer number of columns")
+    checked_size("width", width, 0)
     lengths = _lengths(tree)
     lines: list[str] = []
     waiting = [(tree, 0, 0)]  # node, column, brackets to close after it

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import checked_size
+from jaxstruct.core.spec import array
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
 from jaxstruct.trees.phrases.grammar import (
@@ -52,41 +53,20 @@ def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
     check_grammar(grammar)
     check_tree(tree)
     read = tags(tree) if grammar.unknown_words is None else words(tree)
-    length = _checked_length(length, len(read))
+    least = max(len(read), 2)
+    length = least if length is None else checked_size("length", length, least)
     normal = binarise(tree, grammar.binarisation)
-    above = [leaf.label for leaf in leaves(normal)]
     triples, spans = _inner_nodes(normal)
-    terminals = terminals_of(grammar, read)
-    rules = _rule_numbers(grammar, triples)
-    missing = [
-        *_missing_root(grammar, normal.label),
-        *_missing_binary(triples, rules),
-        *_missing_lexical(grammar, above, read, terminals),
-    ]
-    number = numbers_of(grammar.symbols)
-    begins, splits, ends = np.array(spans, np.int32).reshape(len(spans), 3).T
-    found = BinaryTree(
-        symbols=_pad([number.get(name, -1) for name in above], length),
-        rules=_pad(rules, length - 1),
-        begins=_pad(begins, length - 1),
-        splits=_pad(splits, length - 1),
-        ends=_pad(ends, length - 1),
-    )
+    terminals, number = terminals_of(grammar, read), numbers_of(grammar.symbols)
+    named = [[number.get(name, -1) for name in triple] for triple in triples]
+    wanted = np.array(named, np.int64).reshape(len(triples), 3)
+    rules = _places(grammar.binary_rules, wanted, len(grammar.symbols))
+    above = np.array([number.get(leaf.label, -1) for leaf in leaves(normal)], np.int64)
+    missing = _missing(grammar, normal, read, terminals, triples, rules, above)
     report = tuple(dict.fromkeys(missing))
-    return Encoding(None if report else found, _pad(terminals, length), report)
-
-
-def _checked_length(length: int | None, tokens: int) -> int:
-    least = max(tokens, 2)
-    if length is None:
-        return least
-    if isinstance(length, bool) or not isinstance(length, (int, np.integer)):
-        raise ValueError(f"length: got {text_of(length)}, expected an integer, or None")
-    if length < least:
-        raise ValueError(
-            f"length: got {length} for a tree of {tokens} tokens, expected at least {least}"
-        )
-    return int(length)
+    inner = (rules, *np.array(spans, np.int32).reshape(len(spans), 3).T)
+    tree = BinaryTree(_pad(above, length), *(_pad(column, length - 1) for column in inner))
+    return Encoding(None if report else tree, _pad(terminals, length), report)
 
 
 def _pad(values: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
@@ -95,9 +75,7 @@ def _pad(values: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
     return row
 
 
-def _inner_nodes(
-    normal: Tree,
-) -> tuple[list[tuple[str, str, str]], list[tuple[int, int, int]]]:
+def _inner_nodes(normal: Tree) -> tuple[list[tuple[str, str, str]], list[tuple[int, int, int]]]:
     """(parent, left, right) and (begin, split, end) of the inner nodes, in preorder."""
     spans = node_spans(normal)
     triples, places = [], []
@@ -109,61 +87,34 @@ def _inner_nodes(
     return triples, places
 
 
-def _rule_numbers(grammar: Grammar, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
-    """The number of each rule, -1 where the grammar lacks it."""
-    number = numbers_of(grammar.symbols)
-    named = [[number.get(name, -1) for name in triple] for triple in triples]
-    wanted = np.array(named, np.int64).reshape(len(triples), 3)
-    places = _places(grammar.binary_rules, wanted, len(grammar.symbols))
-    return np.where((wanted < 0).any(axis=1), -1, places)
-
-
 def _places(table: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
     """Where each row stands in a sorted table of numbers below `size`; -1 where it does not."""
     powers = size ** np.arange(table.shape[1] - 1, -1, -1, dtype=np.int64)
     keys, wanted = table @ powers, rows @ powers
-    places = np.searchsorted(keys, wanted)
-    at = np.minimum(places, max(len(keys) - 1, 0))
+    at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     same = keys[at] == wanted if len(keys) else np.zeros(len(wanted), bool)
-    return np.where(same, at, -1)
+    return np.where(same & (rows >= 0).all(axis=1), at, -1)
 
 
-def _missing_root(grammar: Grammar, root: str) -> list[str]:
-    number = numbers_of(grammar.symbols).get(root, -1)
-    seen = number >= 0 and grammar.root_counts[number] > 0
-    return [] if seen else [f"the root {root}"]
-
-
-def _missing_binary(triples: Sequence[tuple[str, str, str]], rules: np.ndarray) -> list[str]:
-    lacking = (triple for triple, rule in zip(triples, rules, strict=True) if rule < 0)
-    return [f"the binary rule {parent} -> {left} {right}" for parent, left, right in lacking]
-
-
-def _missing_lexical(
-    grammar: Grammar, above: Sequence[str], read: Sequence[str], terminals: np.ndarray
-) -> list[str]:
-    symbols = numbers_of(grammar.symbols)
-    pairs = np.array([symbols.get(name, -1) for name in above], np.int64)
-    size = max(len(symbols), len(grammar.terminals))
-    places = _places(grammar.lexical_rules, np.stack([pairs, terminals], axis=1), size)
-    lacking = (pairs < 0) | (terminals < 0) | (places < 0)
-    report = []
-    for token in np.flatnonzero(lacking).tolist():
+def _missing(
+    grammar: Grammar, normal: Tree, read: Sequence[str], terminals: np.ndarray,
+    triples: Sequence[tuple[str, str, str]], rules: np.ndarray, above: np.ndarray,
+) -> Iterator[str]:  # fmt: skip
+    """What the grammar lacks of a binarised tree, in words."""
+    root = numbers_of(grammar.symbols).get(normal.label, -1)
+    if root < 0 or not grammar.root_counts[root]:
+        yield f"the root {normal.label}"
+    for at in np.flatnonzero(rules < 0):
+        parent, left, right = triples[at]
+        yield f"the binary rule {parent} -> {left} {right}"
+    size = max(len(grammar.symbols), len(grammar.terminals))
+    places = _places(grammar.lexical_rules, np.stack([above, terminals], axis=1), size)
+    names = [leaf.label for leaf in leaves(normal)]
+    for token in np.flatnonzero(places < 0):
         if terminals[token] < 0:
-            report.append(f"the terminal {read[token]}")
+            yield f"the terminal {read[token]}"
         else:
-            name = grammar.terminals[terminals[token]]
-            report.append(f"the lexical rule {above[token]} -> {name}")
-    return report
-
-
-class _Piece(NamedTuple):
-    """A finished part of a tree: its symbol's number, its tokens and itself."""
-
-    symbol: int
-    begin: int
-    end: int
-    tree: Tree
+            yield f"the lexical rule {names[token]} -> {grammar.terminals[terminals[token]]}"
 
 
 def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = None) -> Tree:
@@ -183,45 +134,58 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
         raise ValueError(f"tree: got {kind_of(tree)}, expected a BinaryTree of integers{hint}")
     if words is not None:
         check_tokens(words, "words")
-    symbols = _unpad(tree.symbols, "symbols", len(grammar.symbols))
-    rules = _unpad(tree.rules, "rules", len(grammar.binary_rules))
-    spans = [_unpad(getattr(tree, name), name) for name in ("begins", "splits", "ends")]
-    lengths = {len(column) for column in (rules, *spans)}
-    if lengths != {len(symbols) - 1}:
-        raise ValueError(
-            f"tree: got {len(symbols)} tokens and {sorted(lengths)} inner nodes, expected a "
-            "token at least, and one inner node less than tokens"
-        )
-    if words is not None and len(words) != len(symbols):
-        raise ValueError(f"words: got {len(words)}, expected {len(symbols)}, one for each token")
-    tokens = [
-        _Piece(symbol, at, at + 1, _leaf(grammar, symbol, None if words is None else words[at]))
-        for at, symbol in enumerate(symbols)
-    ]
-    pieces: list[_Piece] = []
-    for rule, begin, split, end in reversed(list(zip(rules, *spans, strict=True))):
-        left = _piece(tokens, pieces, begin, split)
-        right = _piece(tokens, pieces, split, end)
-        pieces.append(_join(grammar, rule, left, right))
-    whole = pieces.pop() if pieces else tokens[0]
-    if pieces or (whole.begin, whole.end) != (0, len(symbols)):
-        raise ValueError("tree: its inner nodes do not make one tree over all tokens")
-    return debinarise(whole.tree, grammar.binarisation)
+    sizes: dict[str, int] = {}
+    columns = []
+    for name, leaf in tree._asdict().items():
+        within = range(-1, len(grammar.symbols)) if name == "symbols" else None
+        axes = "T" if name == "symbols" else "T-1"
+        columns.append(array(f"tree.{name}", leaf, axes, sizes=sizes, within=within).tolist())
+    tree = BinaryTree(*columns)
+    length = sum(symbol >= 0 for symbol in tree.symbols)
+    found = fault(grammar.binary_rules, tree, length)
+    if found:
+        raise ValueError(f"tree: {found}")
+    if words is not None and len(words) != length:
+        raise ValueError(f"words: got {len(words)}, expected {length}, one for each token")
+    made = {
+        (t, t + 1): _leaf(grammar, tree.symbols[t], None if words is None else words[t])
+        for t in range(length)
+    }
+    inner = list(zip(*tree[1:], strict=True))[: length - 1]
+    for rule, begin, split, end in reversed(inner):
+        name = grammar.symbols[grammar.binary_rules[rule, 0]]
+        made[begin, end] = Tree(name, (made[begin, split], made[split, end]))
+    return debinarise(made[0, length], grammar.binarisation)
 
 
-def _unpad(row: Any, name: str, size: int | None = None) -> list[int]:
-    """The entries before the padding; refuses entries after it, and numbers >= size."""
-    row = np.asarray(row)
-    if row.ndim != 1:
-        raise ValueError(f"{name}: got shape {row.shape}, expected one axis; decode tree by tree")
-    if not np.issubdtype(row.dtype, np.integer):
-        raise ValueError(f"{name}: got dtype {row.dtype}, expected integers")
-    used = row[: int((row >= 0).sum())].tolist()
-    if min(used, default=0) < 0:
-        raise ValueError(f"{name}: got {text_of(row.tolist())}, expected -1 at the end only")
-    if size is not None and max(used, default=-1) >= size:
-        raise ValueError(f"{name}: got {max(used)}, the grammar has {size} of them")
-    return used
+def fault(rules: np.ndarray, tree: BinaryTree, length: int) -> str:
+    """What keeps lists of integers from being one tree over so many tokens, or nothing.
+
+    Args:
+      rules: [R, 3] parents, left and right children.
+    """
+    inner = list(zip(*tree[1:], strict=True))
+    padding = [*tree.symbols[length:], *(x for node in inner[max(length - 1, 0) :] for x in node)]
+    if not length or any(x != -1 for x in padding):
+        return "padding must be -1" if length else "it has no token"
+    waiting, place = [(-1, 0, length)], 0  # any symbol on top
+    while waiting:
+        symbol, begin, end = waiting.pop()
+        if end - begin == 1:
+            if symbol not in (-1, tree.symbols[begin]):
+                return f"token {begin} has the symbol {tree.symbols[begin]}, expected {symbol}"
+            continue
+        rule, first, split, last = inner[place]
+        if not 0 <= rule < len(rules) or symbol not in (-1, rules[rule, 0]):
+            of = "grammar" if symbol < 0 else f"symbol {symbol}"
+            return f"rule {rule} of node {place} is none of the {of}"
+        if (first, last) != (begin, end) or not begin < split < end:
+            found = f"{first}..{last} split at {split}"
+            return f"node {place} covers {found}, expected {begin}..{end}"
+        _, left, right = rules[rule].tolist()
+        waiting += [(right, split, end), (left, begin, split)]
+        place += 1
+    return ""
 
 
 def _leaf(grammar: Grammar, symbol: int, word: str | None) -> Tree:
@@ -230,28 +194,3 @@ def _leaf(grammar: Grammar, symbol: int, word: str | None) -> Tree:
     if word is None:
         word = (chain_labels(name, grammar.binarisation) or (name,))[-1]
     return Tree(name, word=word)
-
-
-def _piece(tokens: list[_Piece], pieces: list[_Piece], begin: int, end: int) -> _Piece:
-    """The part over begin .. end - 1: a token, or the last that was finished."""
-    if end - begin == 1 and end <= len(tokens):
-        return tokens[begin]
-    if end - begin > 1 and pieces and (pieces[-1].begin, pieces[-1].end) == (begin, end):
-        return pieces.pop()
-    raise ValueError(
-        f"tree: no node follows over the tokens {begin} .. {end - 1}; expected the inner nodes in "
-        "preorder, all of the left child before the right one"
-    )
-
-
-def _join(grammar: Grammar, rule: int, left: _Piece, right: _Piece) -> _Piece:
-    parent, *children = grammar.binary_rules[rule].tolist()
-    if children != [left.symbol, right.symbol]:
-        below = " ".join(grammar.symbols[piece.symbol] for piece in (left, right))
-        named = " ".join(grammar.symbols[child] for child in children)
-        raise ValueError(
-            f"tree: rule {rule} has the children {named}, but over the tokens {left.begin} .. "
-            f"{right.end - 1} stand {below}"
-        )
-    made = Tree(grammar.symbols[parent], (left.tree, right.tree))
-    return _Piece(parent, left.begin, right.end, made)

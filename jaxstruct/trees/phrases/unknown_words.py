@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from typing import NamedTuple
 
+from jaxstruct.core.checks import checked_size
+
 OTHER = "UNK"
 """The class of words that fit no other."""
 
@@ -46,9 +48,7 @@ def check_unknown_words(options: UnknownWords) -> None:
             f"unknown_words: got {options!r}, expected None (the terminals are tags) or "
             "UnknownWords, such as UnknownWords(1)"
         )
-    rare = options.rare
-    if isinstance(rare, bool) or not isinstance(rare, int) or rare < 0:
-        raise ValueError(f"rare: got {rare!r}, expected an integer >= 0")
+    checked_size("rare", options.rare, 0)
 
 
 def signature(word: str) -> str:

@@ -256,7 +256,7 @@ def test_offsets_must_have_the_shape_of_the_levels() -> None:
     call = partial(best_of_tree_levels, given.rules, one(given.potentials, given.axes, 0))
     with refused(r"must all be \[5\]"):
         call(NodeCounts(np.zeros((T, T, S), int)), 2, inner_sizes(T), np.zeros(4), np.zeros(4))
-    with refused("integers or bool"):
+    with refused("counts.matched must be integers, got float"):
         call(NodeCounts(np.zeros((T, T, S))), 2, inner_sizes(T), np.zeros(5), np.zeros(5))
 
 

@@ -82,7 +82,7 @@ def test_only_trees_are_written() -> None:
     for tree in ("(S a)", None):
         for write in (write_line, write_indented):
             refused("tree: got .*, expected one Tree", write, tree)
-    with refused("width: got '80', expected an integer"):
+    with refused("width must be at least 0, a Python integer, got '80'"):
         write_indented(Tree("A", word="a"), "80")
 
 

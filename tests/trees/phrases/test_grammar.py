@@ -154,7 +154,10 @@ def test_only_words_of_one_token() -> None:
 
 def test_bad_input() -> None:
     refused("trees: got none, expected at least one", read_grammar, [])
-    refused("rare: got -1", lambda: read_grammar(TREES, unknown_words=UnknownWords(-1)))
+    refused(
+        "rare must be at least 0, got -1",
+        lambda: read_grammar(TREES, unknown_words=UnknownWords(-1)),
+    )
     refused("separator", lambda: read_grammar(read_trees("(A+B (NN a))")))
 
 

@@ -85,9 +85,9 @@ RULES = GRAMMAR.binary_rules.tolist()
         (_changed(binary_rules=[[-1, 1, 2]]), "negative or too large"),
         (_changed(binary_rules=[[1, 2]]), "not a sound grammar"),
         (_changed(root_counts=[1]), "root_counts has shape \\(1,\\)"),
-        (_changed(binarisation={"branching": "up"}), "branching: got 'up'"),
+        (_changed(binarisation={"branching": "up"}), "branching is 'up'"),
         (_changed(binarisation={"colour": 1}), "not a sound grammar"),
-        (_changed(unknown_words={"rare": -1}), "rare: got -1"),
+        (_changed(unknown_words={"rare": -1}), "rare must be at least 0, got -1"),
     ],
 )
 def test_what_is_no_grammar_is_refused(text: str, message: str) -> None:

@@ -129,7 +129,7 @@ def test_every_tree_outside_is_found() -> None:
 
 
 def test_length_too_small() -> None:
-    refused("length: got 4 for a tree of 5 tokens, expected at least", encode, GRAMMAR, TREES[0], 4)
+    refused("length must be at least 5, got 4", encode, GRAMMAR, TREES[0], 4)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_length_too_small() -> None:
         ((TREES[0], GRAMMAR), "grammar: got Tree, expected a Grammar"),
         ((GRAMMAR, "(S (NN a))"), "tree: got str, expected one Tree"),
         ((GRAMMAR, TREES), "tree: got tuple, expected one Tree"),
-        ((GRAMMAR, TREES[0], 8.5), "length: got 8.5, expected an integer, or None"),
-        ((GRAMMAR, TREES[0], "8"), "length: got '8', expected an integer"),
+        ((GRAMMAR, TREES[0], 8.5), "length must be at least 5, a Python integer, got 8.5"),
+        ((GRAMMAR, TREES[0], "8"), "length must be at least 5, .*got '8'"),
     ],
 )
 def test_what_cannot_be_encoded(arguments: tuple, message: str) -> None:
@@ -158,7 +158,7 @@ def test_what_cannot_be_decoded() -> None:
     ]:
         refused(message, decode, *arguments)
     floats = type(found.tree)(*(leaf.astype(float) for leaf in found.tree))
-    refused("symbols: got dtype float64, expected integers", decode, GRAMMAR, floats)
+    refused(r"tree.symbols must be \[T\] integers, got float64", decode, GRAMMAR, floats)
 
 
 def _with(field: str, position: int, value: int):
@@ -171,15 +171,15 @@ def _with(field: str, position: int, value: int):
 @pytest.mark.parametrize(
     ("field", "position", "value", "message"),
     [
-        ("symbols", 0, 99, "symbols: got 99, the grammar has"),
-        ("symbols", 2, -1, "symbols: got .*, expected -1 at the end only"),
-        ("symbols", 4, -1, "got 4 tokens and \\[4\\] inner nodes"),
-        ("symbols", 0, 1, "has the children DT @NP@DT, but over the tokens 0 .. 2 stand JJ"),
-        ("rules", 3, 0, "rule 0 has the children"),
-        ("rules", 0, 50, "rules: got 50"),
-        ("splits", 0, 2, "no node follows over the tokens"),
-        ("ends", 3, 4, "no node follows over the tokens 4 .. 3"),
-        ("begins", 0, 1, "no node follows over the tokens 1 .. 2"),
+        ("symbols", 0, 99, r"tree.symbols\[0\] is 99: expected -1.."),
+        ("symbols", 2, -1, "tree: padding must be -1"),
+        ("symbols", 4, -1, "tree: padding must be -1"),
+        ("symbols", 0, 1, "token 0 has the symbol 0, expected "),
+        ("rules", 3, 0, "rule 0 of node 3 is none of the symbol"),
+        ("rules", 0, 50, "rule 50 of node 0 is none of the grammar"),
+        ("splits", 0, 2, "node 1 covers 0..3 split at 1, expected 0..2"),
+        ("ends", 3, 4, "node 3 covers "),
+        ("begins", 0, 1, "node 0 covers 1.."),
     ],
 )
 def test_broken_integers_are_refused(field: str, position: int, value: int, message: str) -> None:
@@ -189,10 +189,10 @@ def test_broken_integers_are_refused(field: str, position: int, value: int, mess
 @pytest.mark.parametrize(
     ("begins", "splits", "ends", "message"),
     [
-        ([0, 0], [1, 1], [2, 2], "do not make one tree over all tokens"),
-        ([1, 0], [2, 1], [3, 2], "do not make one tree over all tokens"),
-        ([0, 2], [2, 3], [4, 4], "no node follows over the tokens"),
-        ([0, 2], [1, 3], [3, 4], "no node follows over the tokens 3 .. 3"),
+        ([0, 0], [1, 1], [2, 2], "node 0 covers 0..2 split at 1, expected 0..3"),
+        ([1, 0], [2, 1], [3, 2], "node 0 covers 1..3"),
+        ([0, 2], [2, 3], [4, 4], "node 0 covers 0..4"),
+        ([0, 2], [1, 3], [3, 4], "node 1 covers 2..4 split at 3, expected 1..3|rule 0 of node 1"),
     ],
 )
 def test_spans_that_are_no_tree(begins, splits, ends, message: str) -> None:
@@ -205,6 +205,8 @@ def test_bad_words_and_batches() -> None:
     tree = encode(GRAMMAR, TREES[0]).tree
     refused("words: got 1, expected 5, one for each token", decode, GRAMMAR, tree, ["the"])
     batch = type(tree)(*(leaf[None] for leaf in tree))
-    refused("symbols: got shape \\(1, 5\\), expected one axis", decode, GRAMMAR, batch)
+    refused(
+        r"tree.symbols must be \[T\] integers, got int32 of shape \(1, 5\)", decode, GRAMMAR, batch
+    )
     nothing = type(tree)(*(np.full_like(leaf, -1) for leaf in tree))
-    refused("got 0 tokens", decode, GRAMMAR, nothing)
+    refused("tree: it has no token", decode, GRAMMAR, nothing)
