@@ -9,7 +9,8 @@ them:
 
 A value is an array, or a tuple of arrays. Its leading axis, where it has one (`leading`), holds the
 places: the levels. Ranks are a tuple. Places of `Best` and `Sums` are 0. Arrays may have the batch
-on the last axis, over which XLA vectorises on a CPU.
+on the last axis, over which XLA vectorises on a CPU. Where outputs are trees, two parts of an
+output meet in the `product` of their values, and `split` is the way back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.types import Array, PyTree
 
@@ -75,6 +77,26 @@ def argmax_first(count: int, term: Callable, *, loop: bool = False) -> tuple[Arr
     return fold(count, few if loop and count <= UNROLLED else 8, better_of, pair)
 
 
+def best_of_first(count: Array, most: int, term: Callable) -> tuple[Array, Array]:
+    """`argmax_first` over n = 0..count - 1, a number of the program, at least 1 and at most `most`.
+
+    On a CPU a loop, two terms a turn; elsewhere one array operation over all.
+    """
+    if not runs_on_cpu():
+        values = Best().listed(count, most, term)
+        return jnp.max(values, axis=0), jnp.argmax(values, axis=0).astype(jnp.int32)
+
+    def several(i: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        for n in (jnp.minimum(2 * i + j, count - 1) for j in range(2)):
+            value = term(n)
+            found = better_of(found, (value, jnp.broadcast_to(n, value.shape)))
+        return found
+
+    shape = jax.eval_shape(term, count)
+    none = jnp.full(shape.shape, -jnp.inf, shape.dtype), jnp.zeros(shape.shape, jnp.int32)
+    return jax.lax.fori_loop(0, (count + 1) // 2, several, none)
+
+
 class Best:
     """The maximum; of equal alternatives the first."""
 
@@ -119,6 +141,44 @@ class Best:
 
         return fold(len(table), self.together(len(table)), self.plus, term)
 
+    def total(self, count: Array, most: int, term: Callable) -> PyTree:
+        """plus over n = 0..count - 1 of term(n); the program knows no more than count <= most.
+
+        On a CPU a loop over those that there are; elsewhere one array operation over all.
+        """
+        shapes = jax.eval_shape(term, count)
+        if runs_on_cpu():
+            none = jax.tree.map(lambda leaf: jnp.full(leaf.shape, -jnp.inf, leaf.dtype), shapes)
+            return jax.lax.fori_loop(0, count, lambda n, value: self.plus(value, term(n)), none)
+        return self.reduce(self.listed(count, most, term))
+
+    def listed(self, count: Array, most: int, term: Callable) -> PyTree:
+        """Values [most, ..] of term(n), -inf from n = count on."""
+        places = jnp.arange(most)
+        values = jax.vmap(term, out_axes=self.leading)(jnp.minimum(places, count - 1))
+
+        def real(leaf: Array) -> Array:
+            there = (places < count).reshape(-1, *(1,) * (leaf.ndim - self.leading - 1))
+            return jnp.where(there, leaf, -jnp.inf)
+
+        return jax.tree.map(real, values)
+
+    def product(self, a: PyTree, b: PyTree, count: Array | None = None) -> PyTree:
+        """The values of pairs, one alternative of each; `a` has no place from `count` on."""
+        del count
+        return jax.tree.map(jnp.add, a, b)
+
+    def split(
+        self, a: PyTree, b: PyTree, at: Array, noise: Any = None
+    ) -> tuple[Array, Array, Array]:
+        """(n, place in a, place in b) of the pair that made place `at` of the reduced products.
+
+        Args:
+          a, b: values of [N, ..]. at: [..] int32. noise: [N, ..] of `Sums`.
+        """
+        n, at = self.choose(a, b, at, noise=noise)
+        return n, at, at
+
     def choose(
         self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None
     ) -> tuple[Array, Array]:
@@ -147,6 +207,17 @@ class Sums(Best):
         top = finite_or_zero(jax.lax.stop_gradient(jnp.max(values, axis=0)))
         total = jnp.sum(jnp.exp(values - top[None]), axis=0)
         return jnp.where(total > 0, jnp.log(positive_or_one(total)) + top, -jnp.inf)
+
+    def total(self, count: Array, most: int, term: Callable) -> PyTree:
+        """As in `Best`, in two loops: first the largest term, then the sum."""
+        if not runs_on_cpu():
+            return super().total(count, most, term)
+        top = finite_or_zero(Best().total(count, most, term))
+
+        def add(n: Array, total: Array) -> Array:
+            return total + jnp.exp(term(n) - top)
+
+        return jnp.log(jax.lax.fori_loop(0, count, add, jnp.zeros_like(top))) + top
 
     def contract(self, values: PyTree, table: Array) -> PyTree:
         """As in `Best`, by exponentials of all terms."""
@@ -263,6 +334,36 @@ class Levels(Best):
             ways = [_rows(values, nothing, places) for places in rows.T]
             found = jnp.where(steps == c, reduce(jnp.maximum, ways), found)
         return found
+
+    def product(self, a: PyTree, b: PyTree, count: Array | None = None) -> PyTree:
+        """The levels of a pair add up; what is beyond the last is dropped."""
+        H = self.levels
+        nothing = jnp.full((H - 1, *b.shape[1:]), -jnp.inf, b.dtype)
+        shifted = jnp.concatenate([nothing, b])
+
+        def with_level(h: Array, best: Array) -> Array:
+            own = jax.lax.dynamic_slice_in_dim(shifted, H - 1 - h, H)
+            return jnp.maximum(best, own + jax.lax.dynamic_index_in_dim(a, h))
+
+        most = H if count is None else jnp.minimum(count, H)
+        none = jnp.full(jnp.broadcast_shapes(a.shape, b.shape), -jnp.inf, b.dtype)
+        return jax.lax.fori_loop(0, most, with_level, none)
+
+    def split(
+        self, a: PyTree, b: PyTree, at: Array, noise: Any = None
+    ) -> tuple[Array, Array, Array]:
+        """The first pair that attains the maximum, of the lowest level in a."""
+        del noise
+
+        def pair(h: int) -> Array:
+            rest = jnp.broadcast_to(at - h, (1, *b.shape[1:]))
+            own = jnp.take_along_axis(b, jnp.maximum(rest, 0), 0)[0]
+            return jnp.where(rest[0] >= 0, a[h] + own, -jnp.inf)
+
+        values = jnp.stack([pair(h) for h in range(self.levels)], axis=1)
+        place = jnp.argmax(values.reshape(-1, *at.shape), axis=0).astype(jnp.int32)
+        n, h = place // self.levels, place % self.levels
+        return n, h, at - h
 
     def choose(
         self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+from jaxstruct.core.semiring import Best
 from jaxstruct.core.types import Array
+from jaxstruct.dependencies.oracles import projective as spans
 from jaxstruct.dependencies.oracles.arborescence import best_arborescence
-from jaxstruct.dependencies.oracles.eisner import best_projective
 from jaxstruct.dependencies.potentials import (
     PADDING,
     Decoded,
@@ -16,10 +17,23 @@ from jaxstruct.dependencies.potentials import (
     score_tree,
 )
 
-_projective = of_one_example(best_projective)
+CELLS, FEWEST = 2**15, 4
+"""Numbers of one chart of a block of columns, so that all its charts stay in the caches, and how
+many columns a block has at least."""
+
+
+def _best(arcs: Array, length: Array) -> Array:
+    """[T, B] heads of the best projective trees; arcs [T + 1, T, B], length [B]."""
+    rule, given = Best(), spans.of_arcs(arcs)
+    charts = spans.fill(rule, given, places=True)
+    _, whole = spans.whole_sentences(rule, charts, given, length)
+    columns = jnp.arange(len(length))
+    way = spans.Way(rule, charts, given, columns)
+    return spans.trace_back(way, whole, length, jnp.zeros_like(length))[0]
+
+
+_projective = of_one_example(spans.in_blocks(_best, lambda words: max(FEWEST, CELLS // words**2)))
 _any_tree = of_one_example(best_arborescence)
-
-
 def _decoded(potentials: Array, length: Array, projective: bool) -> Decoded:
     _, T, R = potentials.shape
     arcs = jnp.max(potentials, axis=2)

@@ -18,12 +18,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.draws import drawn, noise
+from jaxstruct.core.semiring import Sums
 from jaxstruct.core.types import Array
-from jaxstruct.dependencies.oracles.eisner import traced
-from jaxstruct.dependencies.oracles.spans import of_arcs, whole_sentences
-from jaxstruct.dependencies.oracles.sums import COLUMNS, Eliminated, eliminated, inside, log_sum
+from jaxstruct.dependencies.oracles.projective import Way, in_blocks, trace_back
+from jaxstruct.dependencies.oracles.sums import Eliminated, eliminated, inside
 from jaxstruct.dependencies.potentials import PADDING, checked_potentials
 
 
@@ -38,7 +38,7 @@ def _drawn_back(arcs: Array, length: Array, key: Array) -> Array:
         there, at = heads != PADDING, jnp.maximum(heads, 0)
         ways = left.into[:, at] + left.out
         ways = jnp.where((left.goes & (words[:-1] < step))[:, None], ways, -jnp.inf)
-        without = log_sum(jnp.concatenate([arcs[at, words][None], ways]), 0)
+        without = Sums().reduce(jnp.concatenate([arcs[at, words][None], ways]))
         through = there & (drawn(jnp.stack([without, into[at] + out]), own[:2]) == 1)
         cut, above = jnp.append(through, False), jnp.where(there & (heads > 0), heads - 1, T)
         above = jnp.append(above, T)
@@ -55,42 +55,22 @@ def _drawn_back(arcs: Array, length: Array, key: Array) -> Array:
 
 
 def _projective_kernel(arcs: Array, length: Array, noise: Array) -> Array:
-    """[T, B] heads; arcs [T + 1, T, B or 1], length [B or 1], noise [2 T, T, B]."""
-    T, alone, B = arcs.shape[1], arcs.shape[-1], noise.shape[-1]
-    charts = inside(*of_arcs(arcs))
-    whole = whole_sentences(charts, arcs[0], length)
-    root = drawn(whole, noise[-1])
-    columns, places = jnp.arange(B)[None] % alone, jnp.arange(T)[:, None]
-    first, last = (
-        jnp.stack(tables).reshape(3, T, -1, alone)
-        for tables in (
-            (charts.right_first, charts.joined_right, charts.left_first),
-            (charts.left_last, charts.right_last, charts.joined_left),
-        )
-    )
+    """[T, N] heads; arcs [T + 1, T, B], length [B], noise [2 T, T, N], N a multiple of B."""
+    N, B = noise.shape[-1], arcs.shape[-1]
+    given, charts, total, whole = inside(arcs, length)
+    columns = jnp.arange(N) % B
+    way = Way(Sums(), charts, given, columns)
+    heads, _ = trace_back(way, whole, length[columns], jnp.zeros_like(columns), noise)
+    return jnp.where((total > -jnp.inf)[columns], heads, PADDING)
 
-    def split(turn: Array, begin: Array, width: Array, kind: Array) -> Array:
-        begin, width, kind = begin[None], width[None], kind[None]
-        which = jnp.maximum(kind - 1, 0)
-        shorter = width - (kind < 2)
-        logs = first[which, places, begin, columns]
-        logs = logs + last[which, jnp.maximum(shorter - places, 0), begin + width, columns]
-        inside = (places >= (kind == 2)) & (places <= jnp.where(kind == 2, width, width - 1))
-        return drawn(jnp.where(inside, logs, -jnp.inf), noise[turn])
 
-    length = jnp.broadcast_to(length, (B,))
-    heads = traced(split, T, root, length)
-    return jnp.where(jnp.any(whole > -jnp.inf, axis=0), heads, PADDING)
+_in_blocks = in_blocks(_projective_kernel)
 
 
 def _projective(arcs: Array, length: Array, noise: Array) -> Array:
     """Draws of one sentence share its charts; sentences go block by block."""
-    given = arcs, length, noise
-    if arcs.shape[-1] == length.shape[-1] == 1:
-        return _projective_kernel(*given)
-    B = max(one.shape[-1] for one in given)
-    given = (jnp.broadcast_to(one, (*one.shape[:-1], B)) for one in given)
-    return in_column_blocks(_projective_kernel, COLUMNS)(*given)
+    alone = arcs.shape[-1] == length.shape[-1] == 1
+    return (_projective_kernel if alone else _in_blocks)(arcs, length, noise)
 
 
 _projective_of_one = of_one_example(_projective)
@@ -115,7 +95,7 @@ def sample_tree(
     """
     potentials, length = checked_potentials(potentials, length)
     _, T, R = potentials.shape
-    arcs, dtype = log_sum(potentials, 2), potentials.dtype
+    arcs, dtype = Sums().reduce(jnp.moveaxis(potentials, 2, 0)), potentials.dtype
     of_heads, of_labels = jax.random.split(key)
     if projective:
         heads = _projective_of_one(arcs, length, noise(of_heads, (2 * T, T), dtype))

@@ -13,19 +13,27 @@ Sums of positive numbers lose no digits, and as logarithms they neither overflow
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.semiring import Sums
 from jaxstruct.core.types import Array
-from jaxstruct.dependencies.oracles.spans import (
+from jaxstruct.dependencies.oracles.projective import (
+    BEGIN,
+    BY_FIRST,
+    BY_LAST,
+    SHORT,
+    Arcs,
     Charts,
+    Whole,
     fill,
+    in_blocks,
     of_arcs,
+    part,
     put,
     row,
     to_arcs,
@@ -33,138 +41,73 @@ from jaxstruct.dependencies.oracles.spans import (
 )
 from jaxstruct.dependencies.potentials import checked_potentials
 
-COLUMNS = 8
-"""Sentences of a block of the loops over spans, so that its charts stay in the caches."""
 STEPS = 8
 """Eliminations that the way back computes again, in place of keeping a table of each."""
 
 
-def log_sum(values: Array, axis: int) -> Array:
-    """log sum exp along an axis; -inf, with a derivative of 0, where all are -inf."""
-    most = jax.lax.stop_gradient(jnp.max(values, axis=axis, keepdims=True))
-    shift = jnp.where(most > -jnp.inf, most, 0)
-    total = jnp.sum(jnp.exp(values - shift), axis=axis)
-    some = total > 0
-    found = jnp.log(jnp.where(some, total, 1)) + jnp.squeeze(shift, axis)
-    return jnp.where(some, found, -jnp.inf)
+def inside(arcs: Array, length: Array) -> tuple[Arcs, Charts, Array, Whole]:
+    """(arcs by widths, charts, log Z [B], its parts) of log sums; arcs [T + 1, T, B], length [B]."""
+    given = of_arcs(arcs)
+    charts = fill(Sums(), given)
+    return given, charts, *whole_sentences(Sums(), charts, given, length)
 
 
-def _log_added(value: Callable, begin: int, turns: Array) -> tuple[Array, tuple]:
-    shape = jax.eval_shape(value, turns)
-    least = jnp.full(shape.shape, -jnp.inf, shape.dtype)
-    most = jax.lax.fori_loop(
-        0, turns, lambda step, most: jnp.maximum(most, value(step + begin)), least
-    )
-    shift = jnp.where(most > -jnp.inf, most, 0)
-    total = jax.lax.fori_loop(
-        0, turns, lambda step, total: total + jnp.exp(value(step + begin) - shift),
-        jnp.zeros(shape.shape, shape.dtype),
-    )  # fmt: skip
-    found = jnp.log(total) + shift
-    return found, (found,)
+def _outside(charts: Charts, start: Charts) -> Charts:
+    """The probabilities of spans, as charts; start: of those that meet at the word on the root.
 
-
-def inside(right_arcs: Array, left_arcs: Array) -> Charts:
-    """The charts of log sums over the trees below spans, by arcs of `of_arcs`."""
-    return fill(right_arcs, left_arcs, _log_added, (jnp.zeros_like(right_arcs),) * 3)
-
-
-def _outside(charts: Charts, seeds: tuple[Array, Array]) -> tuple[Array, Array]:
-    """[T, T B] the probabilities of arcs between words, as `of_arcs` lays them out.
-
-    Args:
-      charts: inside sums.
-      seeds: probabilities of the spans L by first word and R by last word that reach the root.
+    Each term of a sum has its share exp(term - sum) of the probabilities of what the sum is in.
     """
-    T, size = charts.right_first.shape
-    by_first, by_last = jnp.zeros_like(charts.right_first), jnp.zeros_like(charts.right_last)
+    T, size = charts.first.shape[-2:]
 
     def narrow(step: Array, found: Charts) -> Charts:
         w = T - 1 - step
-        after = w * size // T
+        after = w * (size // T)
 
-        def shared(
-            left: tuple[Array, Array], right: tuple[Array, Array], begin: int, reach: Array,
-            total: Array, probability: Array,
-        ) -> tuple[Array, Array]:  # fmt: skip
-            """Probabilities (of left, of right) with those of the places q of a sum added."""
+        def shared(n: int, found: Charts) -> Charts:
+            total = row(charts.first, BY_FIRST[n] if n else 3, w, 0, size)
+            here = row(found.first, BY_FIRST[n], w, 0, size)
+            here = here + row(found.last, BY_LAST[n], w, after, size)
 
-            def turn(step: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
-                q = step + begin
-                value = row(left[0], q, 0, size) + row(right[0], reach - q, after, size)
-                share = jnp.where(probability > 0, probability * jnp.exp(value - total), 0)
-                of_left, of_right = both
-                return (
-                    put(of_left, q, 0, row(of_left, q, 0, size) + share),
-                    put(of_right, reach - q, after, row(of_right, reach - q, after, size) + share),
-                )
+            def turn(turn: Array, found: Charts) -> Charts:
+                left, right = part(charts, n, w, turn, size)
+                share = jnp.where(here > 0, here * jnp.exp(left + right - total), 0)
+                left, right = (share + old for old in part(found, n, w, turn, size))
+                q = turn + BEGIN[n]
+                last = put(found.last, n, w - SHORT[n] - q, after, right)
+                return Charts(put(found.first, n, q, 0, left), last)
 
-            return jax.lax.fori_loop(0, w, turn, (left[1], right[1]))
+            return jax.lax.fori_loop(0, w, turn, found)
 
-        def of_item(first: Array, last: Array) -> Array:
-            return row(first, w, 0, size) + row(last, w, after, size)
+        return shared(0, shared(1, shared(2, found)))
 
-        right_first, right_last, left_first, left_last, joined_right, joined_left, _ = found
-        joined_right, right_last = shared(
-            (charts.joined_right, joined_right), (charts.right_last, right_last), 1, w,
-            row(charts.kept[1], w, 0, size), of_item(right_first, right_last),
-        )  # fmt: skip
-        left_first, joined_left = shared(
-            (charts.left_first, left_first), (charts.joined_left, joined_left), 0, w,
-            row(charts.kept[2], w, 0, size), of_item(left_first, left_last),
-        )  # fmt: skip
-        both = row(joined_right, w, 0, size) + row(joined_left, w, after, size)
-        right_first, left_last = shared(
-            (charts.right_first, right_first), (charts.left_last, left_last), 0, w - 1,
-            row(charts.kept[0], w, 0, size), both,
-        )  # fmt: skip
-        return Charts(right_first, right_last, left_first, left_last, joined_right, joined_left, ())
-
-    start = Charts(by_first, seeds[1], seeds[0], by_last, by_first, by_last, ())
-    found = jax.lax.fori_loop(0, T - 1, narrow, start)
-    w = jnp.arange(T)[:, None] * (size // T)
-    left = found.joined_left[jnp.arange(T)[:, None], w + jnp.arange(size)[None]]
-    return found.joined_right, left
+    return jax.lax.fori_loop(0, T - 1, narrow, start)
 
 
-def _seeds(root: Array, length: Array) -> tuple[Array, Array]:
+def _meeting(root: Array, length: Array) -> Charts:
     """The spans that meet at the word on the root, whose probabilities are root [T, B]."""
     T, B = root.shape
-    left = jnp.zeros((T, T, B), root.dtype).at[:, 0].set(root)
+    first = jnp.zeros((3, T, T, B), root.dtype).at[2, :, 0].set(root)
     width, last = jnp.arange(T)[:, None], length[None] - 1
     probability = root[jnp.maximum(last - width, 0), jnp.arange(B)[None]]
-    ends = jnp.arange(2 * T)[None, :, None] == last[None]
-    right = jnp.where(ends & (width <= last)[:, None], probability[:, None], 0)
-    return left.reshape(T, -1), right.reshape(T, -1)
+    ends = (jnp.arange(2 * T)[None, :, None] == last[None]) & (width <= last)[:, None]
+    right = jnp.where(ends, probability[:, None], 0)
+    last = jnp.stack([jnp.zeros_like(right), right, jnp.zeros_like(right)])
+    return Charts(first.reshape(3, T, -1), last.reshape(3, T, -1))
 
 
-def _blocks(kernel: Callable) -> Callable:
-    """The batch-last kernel of (arcs, length) block by block."""
-
-    def blocked(arcs: Array, length: Array) -> tuple:
-        B = max(arcs.shape[-1], length.shape[-1])
-        arcs = jnp.broadcast_to(arcs, (*arcs.shape[:-1], B))
-        return in_column_blocks(kernel, COLUMNS)(arcs, jnp.broadcast_to(length, (B,)))
-
-    return blocked
-
-
-def _projective_sum(arcs: Array, length: Array) -> Array:
-    whole = whole_sentences(inside(*of_arcs(arcs)), arcs[0], length)
-    return log_sum(whole, 0)
+def _marginals(arcs: Array, length: Array) -> tuple[Array, Array]:
+    _, charts, total, whole = inside(arcs, length)
+    trees = whole.below + whole.root
+    root = jnp.where(trees > -jnp.inf, jnp.exp(trees - total[None]), 0)
+    found = _outside(charts, _meeting(root, length))
+    T, B = root.shape
+    w = jnp.arange(T)[:, None]
+    left = found.last[2, w, w * B + jnp.arange(T * B)[None]]
+    return total, to_arcs(found.first[1], left, root)
 
 
-def _projective_marginals(arcs: Array, length: Array) -> tuple[Array, Array]:
-    charts = inside(*of_arcs(arcs))
-    whole = whole_sentences(charts, arcs[0], length)
-    total = log_sum(whole, 0)
-    root = jnp.where(whole > -jnp.inf, jnp.exp(whole - total[None]), 0)
-    right, left = _outside(charts, _seeds(root, length))
-    return total, to_arcs(right, left, root)
-
-
-_sum_of_one = of_one_example(_blocks(_projective_sum))
-_marginals_of_one = of_one_example(_blocks(_projective_marginals))
+_sum_of_one = of_one_example(in_blocks(lambda *given: inside(*given)[2]))
+_marginals_of_one = of_one_example(in_blocks(_marginals))
 
 
 @jax.custom_jvp
@@ -177,10 +120,6 @@ def _log_projective(arcs: Array, length: Array) -> Array:
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     total, marginals = _marginals_of_one(*primals)
     return total, jnp.sum(jnp.where(marginals > 0, marginals * tangents[0], 0))
-
-
-def _log_added_pair(a: Array, b: Array) -> Array:
-    return log_sum(jnp.stack([a, b]), 0)
 
 
 class Eliminated(NamedTuple):
@@ -200,7 +139,7 @@ class Eliminated(NamedTuple):
 def _eliminate(state: tuple, _: None) -> tuple[tuple, Eliminated]:
     """One word taken out: of those that remain the one with the largest d, the last one stays."""
     arcs, root, remaining, total = state
-    into = jnp.where(remaining, log_sum(arcs, 0), -jnp.inf)
+    into = jnp.where(remaining, Sums().reduce(arcs), -jnp.inf)
     k = jnp.argmax(into)
     d, found = into[k], into[k] > -jnp.inf
     goes = found & (jnp.sum(remaining) > 1)
@@ -209,9 +148,9 @@ def _eliminate(state: tuple, _: None) -> tuple[tuple, Eliminated]:
     own = jnp.arange(arcs.shape[0]) == k
     kept = ~(own[:, None] | own[None] | jnp.eye(arcs.shape[0], dtype=bool))
     through = column[:, None] + out[None]
-    new = jnp.where(kept, _log_added_pair(arcs, through), -jnp.inf)
+    new = jnp.where(kept, Sums().plus(arcs, through), -jnp.inf)
     from_root = root[k] - shift
-    at_root = jnp.where(own, -jnp.inf, _log_added_pair(root, from_root + out))
+    at_root = jnp.where(own, -jnp.inf, Sums().plus(root, from_root + out))
     new = new, at_root, remaining & ~own, total + shift
     left = Eliminated(k, goes, jnp.concatenate([from_root[None], column]), out)
     return jax.tree.map(lambda new, old: jnp.where(goes, new, old), new, state), left
@@ -249,7 +188,7 @@ def _log_arborescences(arcs: Array, length: Array) -> Array:
     count = -(-(arcs.shape[1] - 1) // STEPS)
     (_, root, remaining, total), _ = jax.lax.scan(several, _start(arcs, length), None, count)
     last, some = _last(root, remaining)
-    return jnp.where(some, total + log_sum(last, 0), -jnp.inf)
+    return jnp.where(some, total + Sums().reduce(last), -jnp.inf)
 
 
 def log_partition(potentials: Array, length: Array, *, projective: bool) -> Array:
@@ -268,7 +207,7 @@ def log_partition(potentials: Array, length: Array, *, projective: bool) -> Arra
       ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_potentials(potentials, length)
-    arcs = log_sum(potentials, 2)
+    arcs = Sums().reduce(jnp.moveaxis(potentials, 2, 0))
     return (_log_projective if projective else _log_arborescences)(arcs, length)
 
 
