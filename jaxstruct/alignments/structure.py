@@ -41,8 +41,10 @@ from jaxstruct.alignments.losses import (
     AlignmentOutput,
     alignment_loss,
     delta,
+    error_levels,
     pair_costs,
 )
+from jaxstruct.alignments.oracles.k_best import best_of_levels
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials
 from jaxstruct.alignments.text import WrittenAlignment
@@ -55,6 +57,7 @@ from jaxstruct.core.checks import (
     text_of,
 )
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.spec import array, checked_int32, refuse
@@ -63,6 +66,8 @@ from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
 MODES = ("global", "local")
+MOST_CELLS = 1 << 26
+"""Cells times numbers of errors whose best alignments are listed, some 1 GB: 250 letters with 250."""
 
 
 class AlignmentInput(NamedTuple):
@@ -147,6 +152,24 @@ def _loss_augmented(
     costs = pair_costs(loss, y_true, *potentials.pairs.shape)
     pairs = potentials.pairs + (scale * costs).astype(potentials.pairs.dtype)
     return best(potentials._replace(pairs=pairs), theta.x.lengths)
+
+
+def _best_above(
+    best: Partial, local: Static, loss: AlignmentLoss, theta: AlignmentTheta,
+    y_true: AlignmentOutput, k: int, above: Array,
+) -> tuple[AlignmentOutput, Array]:  # fmt: skip
+    """Of each number of errors the best alignment; of long sequences the best one of all."""
+    potentials, lengths = _seen(theta)
+    M, N = potentials.pairs.shape
+    levels = error_levels(loss, y_true, M, N)
+    if len(levels.losses) * (M + 1) * (M + N + 1) > MOST_CELLS:
+        y = _loss_augmented(best, loss, theta, y_true, jnp.ones((), potentials.pairs.dtype))
+        many = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (k, *leaf.shape)), y)
+        return many, jnp.ones(k, bool)  # a list that is cut off: no proof
+    found = best_of_levels(potentials, lengths, levels, local=local.value)
+    value, at = largest(found.score + levels.losses, k)
+    at = jnp.minimum(at, len(levels.losses) - 1)
+    return AlignmentOutput(found.operations[at], found.begin[at]), value > above
 
 
 def alignment_inputs(
@@ -313,7 +336,10 @@ def pairwise_alignment(
     return make_problem(
         initial_weights(alphabet_size, gaps, dtype),
         Model(Partial(_potentials, tables), _score, Partial(_decode, best), Partial(delta, kind)),
-        Oracles(loss_augmented_decode=Partial(_loss_augmented, best, kind)),
+        Oracles(
+            loss_augmented_decode=Partial(_loss_augmented, best, kind),
+            best_above=Partial(_best_above, best, Static(mode == "local"), kind),
+        ),
         Space(
             gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
         ),

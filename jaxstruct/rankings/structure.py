@@ -46,6 +46,7 @@ from jaxstruct.rankings.losses import (
     table_loss,
 )
 from jaxstruct.rankings.oracles.contingency import best_cell, error_rate_augmented, largest
+from jaxstruct.rankings.oracles.listing import Query, rankings_above
 from jaxstruct.rankings.oracles.orders import (
     average_precision_augmented,
     ndcg_augmented,
@@ -142,6 +143,16 @@ def _ranking_augmented(
         return ndcg_augmented(*given, at=measure.at)
     oracle = roc_area_augmented if measure.name == "roc_area" else average_precision_augmented
     return oracle(*given)
+
+
+def _rankings_above(
+    measure: Measure, theta: SampleTheta, y_true: Array, number: int, above: Array
+) -> tuple[Array, Array]:
+    def value(y: Array) -> Array:
+        return _score_ranking(theta, y) + ranking_loss(measure, y_true, y)
+
+    query = Query(theta.scores / _pairs(theta), y_true, theta.length)
+    return rankings_above(measure, query, value, number, above)
 
 
 def _means(theta: SampleTheta) -> Array:
@@ -315,7 +326,10 @@ def document_ranking(
     return _problem(
         d, measure,
         Model(_potentials, _score_ranking, _decode_ranking, Partial(ranking_loss, measure)),
-        Oracles(loss_augmented_decode=Partial(_ranking_augmented, measure)),
+        Oracles(
+            loss_augmented_decode=Partial(_ranking_augmented, measure),
+            best_above=Partial(_rankings_above, measure),
+        ),
         Partial(example_checks.check_rankings, d), advice,
     )  # fmt: skip
 
