@@ -25,15 +25,11 @@ from jax.tree_util import Partial
 from jaxstruct.alignments import example_checks as alignment_checks
 from jaxstruct.alignments.alphabets import Alphabet, decode
 from jaxstruct.alignments.costs import (
-    AlignmentCosts,
+    AlignmentTheta,
     OperationCounts,
-    alignment_costs,
     alignment_potentials,
-    combined_counts,
-    costs_gram_action,
-    initial_weights,
+    cost_model,
     operation_counts,
-    score_counts,
 )
 from jaxstruct.alignments.inference import alignment_inference
 from jaxstruct.alignments.losses import (
@@ -56,18 +52,17 @@ from jaxstruct.core.checks import (
     checked_size,
     text_of,
 )
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem
 from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.spec import array, checked_int32, refuse
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, Array
 
 MODES = ("global", "local")
 MOST_CELLS = 1 << 26
-"""Cells times numbers of errors whose best alignments are listed, some 1 GB: 250 letters with 250."""
+"""Cells times numbers of errors that are listed at most, 1 GB of tables: 250 letters with 250."""
 
 
 class AlignmentInput(NamedTuple):
@@ -83,42 +78,9 @@ class AlignmentInput(NamedTuple):
     lengths: AnyArray
 
 
-class AlignmentTheta(NamedTuple):
-    """Potentials of one input: the costs, and the letters that they are looked up with."""
-
-    costs: AlignmentCosts
-    x: AlignmentInput
-
-
-class _Tables(NamedTuple):
-    """symmetric: 1 or 0. linear: whether a gap has one cost a letter, not two (affine)."""
-
-    symmetric: Array
-    linear: Static[bool]
-
-
-def _potentials(tables: _Tables, w: PyTree, x: AlignmentInput) -> AlignmentTheta:
-    return AlignmentTheta(alignment_costs(tables.symmetric, w), jax.tree.map(jnp.asarray, x))
-
-
-def _gram_action(tables: _Tables, x: AlignmentInput, u: AlignmentTheta) -> AlignmentTheta:
-    del x
-    costs = costs_gram_action(tables.symmetric, tables.linear.value, u.costs)
-    return u._replace(costs=costs)
-
-
 def _counts(theta: AlignmentTheta, y: AlignmentOutput) -> OperationCounts:
     A, x = theta.costs.substitution.shape[0], theta.x
     return operation_counts(A, x.first, x.second, y.operations, y.begin)
-
-
-def _score(theta: AlignmentTheta, y: AlignmentOutput) -> Array:
-    return score_counts(theta.costs, _counts(theta, y))
-
-
-def _combine(theta: AlignmentTheta, y: AlignmentOutput, c: Array) -> AlignmentTheta:
-    counts = jax.vmap(_counts, (None, 0))(theta, y)
-    return AlignmentTheta(combined_counts(theta.costs, counts, c), theta.x)
 
 
 def pair_potentials(theta: AlignmentTheta) -> AlignmentPotentials:
@@ -321,9 +283,10 @@ def pairwise_alignment(
 
     Returns:
       A Problem on `AlignmentInput`s, whose outputs are `AlignmentOutput`s. Weights are those of
-      `alignment_costs`. svm1_margin is exact; svm1_slack and svm2_slack are searched, with a bound
-      on what the search may have missed; the other formulations need what this structure has not
-      (the best alignment at every loss), and `fit` says so. Ties as `global_alignment`.
+      `alignment_costs`. svm1_margin is exact; svm1_slack and svm2_slack are searched, and of what
+      the search may have missed the best alignment of every loss is found, or it is bounded; the
+      other formulations need what this structure has not (the best alignment but the true one at
+      every loss), and `fit` says so. Ties as `global_alignment`.
 
     Raises:
       ValueError: an argument does not fit.
@@ -332,19 +295,17 @@ def pairwise_alignment(
     check_choice("mode", mode, MODES)
     dtype = checked_dtype(dtype)
     kind, best = alignment_loss(loss, dtype), _BEST[mode]
-    tables = _Tables(jnp.asarray(float(symmetric), dtype), Static(gaps == "linear"))
+    costs = cost_model(alphabet_size, gaps, symmetric, dtype, _counts)
     return make_problem(
-        initial_weights(alphabet_size, gaps, dtype),
-        Model(Partial(_potentials, tables), _score, Partial(_decode, best), Partial(delta, kind)),
+        costs.weights,
+        Model(costs.potentials, costs.score, Partial(_decode, best), Partial(delta, kind)),
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, best, kind),
             best_above=Partial(_best_above, best, Static(mode == "local"), kind),
         ),
-        Space(
-            gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
-        ),
+        costs.space,
         Partial(_check, alphabet_size, mode == "global"),
         _PADDING,
-        alignment_inference(Partial(_seen), Partial(_score), mode == "local"),
+        alignment_inference(Partial(_seen), costs.score, mode == "local"),
         tested=True,
     )

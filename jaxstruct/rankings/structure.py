@@ -310,9 +310,9 @@ def document_ranking(
       A Problem on `SampleInput`s. Outputs are [k] int32, larger ones first: of the truth the
       relevance of each document, of what is found the number of documents that it stands before; -1
       on padding. Inputs to train on hold the relevance, too, which says what pairs F compares.
-      svm1_margin is exact; svm1_slack and svm2_slack are searched, with a bound on what the search
-      may have missed; the others need loss levels, which this structure has not. Of equal scores
-      the first document stands first.
+      svm1_margin is exact; svm1_slack and svm2_slack are searched, and what the search may have
+      missed is listed or bounded; the others need loss levels, which this structure has not. Of
+      equal scores the first document stands first.
 
     Raises:
       ValueError: an argument does not fit.

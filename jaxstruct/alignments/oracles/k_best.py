@@ -87,7 +87,8 @@ def _of_one(kernel: Callable, *options: object) -> Callable:
         cells = 4 * values * (M + 1) * (M + N + 1) * potentials.pairs.dtype.itemsize
         width = max(1, BLOCK_BYTES // cells)
         own = partial(kernel, *options)
-        return in_column_blocks(own, width, of_memory=True)(potentials, *rest)
+        levels = kernel is _best_of_levels
+        return in_column_blocks(own, width, of_memory=levels)(potentials, *rest)
 
     return of_one_example(whole, _scores)
 

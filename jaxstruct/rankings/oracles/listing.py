@@ -27,6 +27,9 @@ from jaxstruct.core.types import Array
 from jaxstruct.rankings.losses import Measure
 from jaxstruct.rankings.oracles.orders import inverse, ndcg_lost, placed, sorted_places
 
+WORK = 1 << 22
+"""Rankings listed times k^4, at most: some .1 s a query."""
+
 
 class _Ranking(NamedTuple):
     """places: [k] of the documents. score: F + Delta."""
@@ -86,7 +89,8 @@ def rankings_above(
       number: of rankings, static. above: scalar, those of a value that is not above do not count.
 
     Returns:
-      (y [number, k] int32, bool [number] which of them there are), the best first.
+      (y [number, k] int32, bool [number] which of them there are), the best first. Of many
+      documents fewer are found; the last one then stands for the rest.
     """
     scores, relevance, length = query
     kinds = relevance if measure.name == "ndcg" else jnp.minimum(relevance, 1)
@@ -114,5 +118,7 @@ def rankings_above(
         return jax.lax.map(branch, at)
 
     whole = _Set(best_of(True), jnp.int32(0), jnp.zeros(len(scores), bool))
-    found = k_best_by_branching(whole, branches, number, above)
-    return jax.vmap(ranking)(found.places), found.score > -jnp.inf
+    listed = min(number, max(1, WORK // len(scores) ** 4))
+    found = k_best_by_branching(whole, branches, listed, above)
+    filled = jnp.minimum(jnp.arange(number), listed - 1)
+    return jax.vmap(ranking)(found.places)[filled], (found.score > -jnp.inf)[filled]
