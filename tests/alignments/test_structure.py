@@ -136,7 +136,7 @@ def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
 )
 def test_alignments_above_are_the_best_of_each_loss(x64, mode, gaps, loss, dtype):
     """Down to a value that is drawn, or as many as asked for."""
-    data, k = aligned_pairs(n, M, N, LOCAL[mode]), 4
+    data, k = aligned_pairs(n, M, N, LOCAL[mode]), 3
     problem = pairwise_alignment(3, mode=mode, gaps=gaps, loss=loss, dtype=dtype)
     w, random, cut = weights_of(problem, 6), np.random.default_rng(7), 0
     above = np.where(np.arange(n) % 3 > 0, random.normal(1, 2, n), -np.inf).astype(dtype)
