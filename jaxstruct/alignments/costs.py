@@ -100,6 +100,16 @@ def alignment_potentials(costs: AlignmentCosts, first: Array, second: Array) -> 
     )
 
 
+def pair_potentials(theta: AlignmentTheta) -> AlignmentPotentials:
+    """The potentials of one input as the oracles take them; its lengths are theta.x.lengths."""
+    return alignment_potentials(theta.costs, theta.x.first, theta.x.second)
+
+
+def seen(theta: AlignmentTheta) -> tuple[AlignmentPotentials, Array]:
+    """(potentials, lengths) of one input, as the oracles take them."""
+    return pair_potentials(theta), theta.x.lengths
+
+
 def operation_counts(
     A: int, first: Array, second: Array, operations: Array, begin: Array
 ) -> OperationCounts:

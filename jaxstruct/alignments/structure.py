@@ -27,9 +27,10 @@ from jaxstruct.alignments.alphabets import Alphabet, decode
 from jaxstruct.alignments.costs import (
     AlignmentTheta,
     OperationCounts,
-    alignment_potentials,
     cost_model,
     operation_counts,
+    pair_potentials,
+    seen,
 )
 from jaxstruct.alignments.inference import alignment_inference
 from jaxstruct.alignments.losses import (
@@ -83,15 +84,6 @@ def _counts(theta: AlignmentTheta, y: AlignmentOutput) -> OperationCounts:
     return operation_counts(A, x.first, x.second, y.operations, y.begin)
 
 
-def pair_potentials(theta: AlignmentTheta) -> AlignmentPotentials:
-    """The potentials of one input as the oracles take them; its lengths are theta.x.lengths."""
-    return alignment_potentials(theta.costs, theta.x.first, theta.x.second)
-
-
-def _seen(theta: AlignmentTheta) -> tuple[AlignmentPotentials, Array]:
-    return pair_potentials(theta), theta.x.lengths
-
-
 def _best_global(potentials: AlignmentPotentials, lengths: Array) -> AlignmentOutput:
     return AlignmentOutput(*global_alignment(potentials, lengths)[:2])
 
@@ -121,7 +113,7 @@ def _best_above(
     y_true: AlignmentOutput, k: int, above: Array,
 ) -> tuple[AlignmentOutput, Array]:  # fmt: skip
     """Of each number of errors the best alignment; of long sequences the best one of all."""
-    potentials, lengths = _seen(theta)
+    potentials, lengths = seen(theta)
     M, N = potentials.pairs.shape
     levels = error_levels(loss, y_true, M, N)
     if len(levels.losses) * (M + 1) * (M + N + 1) > MOST_CELLS:
@@ -306,6 +298,6 @@ def pairwise_alignment(
         costs.space,
         Partial(_check, alphabet_size, mode == "global"),
         _PADDING,
-        alignment_inference(Partial(_seen), costs.score, mode == "local"),
+        alignment_inference(costs.score, mode == "local"),
         tested=True,
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import numpy as np
 
 from jaxstruct.alignments.losses import ErrorLevels
 from jaxstruct.alignments.oracles import recursion
+from jaxstruct.alignments.oracles.recursion import Given, States
 from jaxstruct.alignments.potentials import (
     PADDING,
     Alignment,
@@ -33,18 +35,26 @@ BLOCK_BYTES = 1 << 25
 
 
 def _alignments(
-    rule: Best, local: bool, given: recursion.Given, kept: recursion.Kept, end: tuple, score: Array
+    rule: Best,
+    local: bool,
+    given: Given,
+    kept: States,
+    end: tuple,
+    score: Array,
 ) -> Alignment:
     """The alignments [k] of ends [k, B]; PADDING where the score is -inf."""
     operations, begin = recursion.trace_back(rule, local, given, kept, end)
-    operations, begin = (jnp.where(score > -jnp.inf, leaf, PADDING) for leaf in (operations, begin))
-    return Alignment(*(jnp.swapaxes(leaf, 0, 1) for leaf in (operations, begin)), score)
+    operations, begin = (
+        jnp.swapaxes(jnp.where(score > -jnp.inf, leaf, PADDING), 0, 1)
+        for leaf in (operations, begin)
+    )
+    return Alignment(operations, begin, score)
 
 
 def _k_best(k: int, local: bool, potentials: AlignmentPotentials, lengths: Array) -> Alignment:
     rule = (Ranked if k <= FEW else Sorted)(k)
     batch, dtype = recursion.batch_size(potentials, lengths), potentials.pairs.dtype
-    given = recursion.Given(potentials, lengths, rule.of(jnp.zeros(batch, dtype)))
+    given = Given(potentials, lengths, rule.of(jnp.zeros(batch, dtype)))
     kept = recursion.values(rule, local, given)
     values, d, i = recursion.ends(rule, local, given, kept)
     flat = jnp.stack(values, axis=1).reshape(-1, batch)
@@ -63,7 +73,7 @@ def _best_of_levels(
     levels = jnp.broadcast_to(jnp.arange(rule.levels, dtype=jnp.int32)[:, None],
                               (rule.levels, batch))  # fmt: skip
     begin = jnp.where(levels == first[None], 0, -jnp.inf).astype(dtype)
-    given = recursion.Given(potentials, lengths, begin, steps)
+    given = Given(potentials, lengths, begin, steps)
     kept = recursion.values(rule, local, given)
     values, d, i = recursion.ends(rule, local, given, kept)
     cell = jnp.argmax(values, axis=1)
@@ -78,7 +88,7 @@ def _scores(found: Alignment, potentials: AlignmentPotentials, lengths: Array, *
 
 
 @functools.cache
-def _of_one(kernel: Callable, *options: object) -> Callable:
+def _of_one(kernel: Callable, *options: Any) -> Callable:
     """The kernel, on one example, a wide batch by blocks."""
 
     def whole(potentials: AlignmentPotentials, *rest: Array) -> Alignment:

@@ -72,14 +72,6 @@ class Diagonal(NamedTuple):
     ends: Array
 
 
-class Kept(NamedTuple):
-    """Values [M + N + 1, *E, M + 1, B] of all cells by diagonal: P without the begin, D and G."""
-
-    paired: PyTree
-    delete: PyTree
-    insert: PyTree
-
-
 def batch_size(*arguments: Any) -> int:
     """B: the largest trailing axis (an argument that all examples share has 1)."""
     return max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
@@ -165,11 +157,11 @@ def forward(
     return total, kept
 
 
-def values(rule: Best, local: bool, given: Given) -> Kept:
-    """What `ends` and `trace_back` need."""
+def values(rule: Best, local: bool, given: Given) -> States:
+    """P without the begin, D and G of all cells, [M + N + 1, *E, M + 1, B]."""
 
-    def note(own: Diagonal) -> Kept:
-        return Kept(only(own.inside, own.paired), own.states.delete, own.states.insert)
+    def note(own: Diagonal) -> States:
+        return own.states._replace(paired=only(own.inside, own.paired))
 
     return forward(rule, local, given, note)[1]
 
@@ -181,7 +173,7 @@ def _at(leaf: Array, *place: Array) -> Array:
     return leaf[index] if leaf.ndim == 3 else jax.vmap(lambda own: own[index], 1)(leaf)
 
 
-def ends(rule: Best, local: bool, given: Given, kept: Kept) -> tuple[PyTree, Array, Array]:
+def ends(rule: Best, local: bool, given: Given, kept: States) -> tuple[PyTree, Array, Array]:
     """(values [*E, n, B] of what ends in cells, their diagonals [n, B], their i [n, B]).
 
     The empty alignment is one, and ends at (0, 0).
@@ -213,13 +205,13 @@ def ends(rule: Best, local: bool, given: Given, kept: Kept) -> tuple[PyTree, Arr
 
 
 def trace_back(
-    rule: Best, local: bool, given: Given, kept: Kept, end: tuple[Array, Array, Array],
+    rule: Best, local: bool, given: Given, kept: States, end: tuple[Array, Array, Array],
     noise: Array | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
     """The alignments behind some of `ends`.
 
     Args:
-      rule, local, given, kept: as in `ends`.
+      rule, local, given, kept: as in `ends`; kept is of `values`.
       end: (diagonal, i, place) of each, [*Q, B] int32. noise: [M + N + 1, 4, *Q, B] of `Sums`.
 
     Returns:

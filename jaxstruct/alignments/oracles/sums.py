@@ -42,15 +42,13 @@ class AlignmentMarginals(NamedTuple):
 
 def _filled(
     local: bool, potentials: AlignmentPotentials, lengths: Array
-) -> tuple[recursion.Given, recursion.Kept, tuple]:
+) -> tuple[recursion.Given, recursion.States, tuple]:
     """The recursion of one pair of sequences, a batch of one, and its ends."""
     M, N = potentials.pairs.shape
     real = (jnp.arange(M) < lengths[0])[:, None] & (jnp.arange(N) < lengths[1])[None]
     clean = potentials._replace(pairs=jnp.where(real, potentials.pairs, -jnp.inf))
-    given = recursion.Given(
-        *jax.tree.map(lambda leaf: leaf[..., None], (clean, lengths)),
-        jnp.zeros(1, potentials.pairs.dtype),
-    )
+    clean, lengths = jax.tree.map(lambda leaf: leaf[..., None], (clean, lengths))
+    given = recursion.Given(clean, lengths, jnp.zeros(1, clean.pairs.dtype))
     kept = recursion.values(_RULE, local, given)
     return given, kept, recursion.ends(_RULE, local, given, kept)
 
