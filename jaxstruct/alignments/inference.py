@@ -41,16 +41,15 @@ def _sample(local: Static, theta: AlignmentTheta, key: Array) -> AlignmentOutput
     return AlignmentOutput(*sums.sample(*seen(theta), key, local=local.value))
 
 
-def alignment_inference(score: Callable, local: bool) -> Inference:
+def alignment_inference(score: Callable, local: Static) -> Inference:
     """The inference of two sequences.
 
     Args:
       score: of the model. local: whether the best two stretches are aligned, not all letters.
     """
-    mode = Static(local)
     return Inference(
-        log_loss=Partial(_log_loss, score, mode),
-        marginals=Partial(_marginals, mode),
-        k_best=Partial(_k_best, mode),
-        sample=Partial(_sample, mode),
+        log_loss=Partial(_log_loss, score, local),
+        marginals=Partial(_marginals, local),
+        k_best=Partial(_k_best, local),
+        sample=Partial(_sample, local),
     )

@@ -29,7 +29,6 @@ from jaxstruct.alignments.costs import (
     OperationCounts,
     cost_model,
     operation_counts,
-    pair_potentials,
     seen,
 )
 from jaxstruct.alignments.inference import alignment_inference
@@ -84,40 +83,35 @@ def _counts(theta: AlignmentTheta, y: AlignmentOutput) -> OperationCounts:
     return operation_counts(A, x.first, x.second, y.operations, y.begin)
 
 
-def _best_global(potentials: AlignmentPotentials, lengths: Array) -> AlignmentOutput:
-    return AlignmentOutput(*global_alignment(potentials, lengths)[:2])
+def _best(local: Static, potentials: AlignmentPotentials, lengths: Array) -> AlignmentOutput:
+    found = (local_alignment if local.value else global_alignment)(potentials, lengths)
+    return AlignmentOutput(found.operations, found.begin)
 
 
-def _best_local(potentials: AlignmentPotentials, lengths: Array) -> AlignmentOutput:
-    return AlignmentOutput(*local_alignment(potentials, lengths)[:2])
-
-
-_BEST = {"global": Partial(_best_global), "local": Partial(_best_local)}
-
-
-def _decode(best: Partial, theta: AlignmentTheta) -> AlignmentOutput:
-    return best(pair_potentials(theta), theta.x.lengths)
+def _decode(local: Static, theta: AlignmentTheta) -> AlignmentOutput:
+    return _best(local, *seen(theta))
 
 
 def _loss_augmented(
-    best: Partial, loss: AlignmentLoss, theta: AlignmentTheta, y_true: AlignmentOutput, scale: Array
-) -> AlignmentOutput:
-    potentials = pair_potentials(theta)
+    local: Static, loss: AlignmentLoss, theta: AlignmentTheta, y_true: AlignmentOutput,
+    scale: Array | float,
+) -> AlignmentOutput:  # fmt: skip
+    potentials, lengths = seen(theta)
     costs = pair_costs(loss, y_true, *potentials.pairs.shape)
     pairs = potentials.pairs + (scale * costs).astype(potentials.pairs.dtype)
-    return best(potentials._replace(pairs=pairs), theta.x.lengths)
+    return _best(local, potentials._replace(pairs=pairs), lengths)
 
 
 def _best_above(
-    best: Partial, local: Static, loss: AlignmentLoss, theta: AlignmentTheta,
-    y_true: AlignmentOutput, k: int, above: Array,
+    local: Static, loss: AlignmentLoss, theta: AlignmentTheta, y_true: AlignmentOutput, k: int,
+    above: Array,
 ) -> tuple[AlignmentOutput, Array]:  # fmt: skip
     """Of each number of errors the best alignment; of long sequences the best one of all."""
     potentials, lengths = seen(theta)
     M, N = potentials.pairs.shape
     levels = error_levels(loss, y_true, M, N)
     if len(levels.losses) * (M + 1) * (M + N + 1) > MOST_CELLS:
-        y = _loss_augmented(best, loss, theta, y_true, jnp.ones((), potentials.pairs.dtype))
+        y = _loss_augmented(local, loss, theta, y_true, 1.0)
         many = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (k, *leaf.shape)), y)
         return many, jnp.ones(k, bool)  # a list that is cut off: no proof
     found = best_of_levels(potentials, lengths, levels, local=local.value)
@@ -286,18 +280,18 @@ def pairwise_alignment(
     alignment_checks.check_options(alphabet_size, gaps, symmetric)
     check_choice("mode", mode, MODES)
     dtype = checked_dtype(dtype)
-    kind, best = alignment_loss(loss, dtype), _BEST[mode]
+    kind, local = alignment_loss(loss, dtype), Static(mode == "local")
     costs = cost_model(alphabet_size, gaps, symmetric, dtype, _counts)
     return make_problem(
         costs.weights,
-        Model(costs.potentials, costs.score, Partial(_decode, best), Partial(delta, kind)),
+        Model(costs.potentials, costs.score, Partial(_decode, local), Partial(delta, kind)),
         Oracles(
-            loss_augmented_decode=Partial(_loss_augmented, best, kind),
-            best_above=Partial(_best_above, best, Static(mode == "local"), kind),
+            loss_augmented_decode=Partial(_loss_augmented, local, kind),
+            best_above=Partial(_best_above, local, kind),
         ),
         costs.space,
-        Partial(_check, alphabet_size, mode == "global"),
+        Partial(_check, alphabet_size, not local.value),
         _PADDING,
-        alignment_inference(costs.score, mode == "local"),
+        alignment_inference(costs.score, local),
         tested=True,
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,6 @@ from jaxstruct.alignments.potentials import (
     checked_pair,
     score_operations,
 )
-from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.semiring import Best, Levels, Ranked, Sorted
@@ -30,8 +28,6 @@ from jaxstruct.core.types import Array
 
 FEW = 8
 """Up to so many ranks merges are written out, see `Ranked`."""
-BLOCK_BYTES = 1 << 25
-"""Tables of a block of pairs at most."""
 
 
 def _alignments(
@@ -88,19 +84,14 @@ def _scores(found: Alignment, potentials: AlignmentPotentials, lengths: Array, *
 
 
 @functools.cache
-def _of_one(kernel: Callable, *options: Any) -> Callable:
-    """The kernel, on one example, a wide batch by blocks."""
+def _ranked_of_one(k: int, local: bool) -> Callable:
+    return recursion.of_one(partial(_k_best, k, local), _scores, 4 * k)
 
-    def whole(potentials: AlignmentPotentials, *rest: Array) -> Alignment:
-        M, N, _ = potentials.pairs.shape
-        values = options[0] if isinstance(options[0], int) else len(options[0][0])
-        cells = 4 * values * (M + 1) * (M + N + 1) * potentials.pairs.dtype.itemsize
-        width = max(1, BLOCK_BYTES // cells)
-        own = partial(kernel, *options)
-        levels = kernel is _best_of_levels
-        return in_column_blocks(own, width, of_memory=levels)(potentials, *rest)
 
-    return of_one_example(whole, _scores)
+@functools.cache
+def _levels_of_one(targets: tuple, local: bool) -> Callable:
+    kernel = partial(_best_of_levels, targets, local)
+    return recursion.of_one(kernel, _scores, 4 * len(targets[0]), 1)
 
 
 def k_best_global(potentials: AlignmentPotentials, lengths: Array, k: int) -> Alignment:
@@ -122,7 +113,7 @@ def k_best_global(potentials: AlignmentPotentials, lengths: Array, k: int) -> Al
     Raises:
       ValueError: k < 1, shapes do not fit together, or a dtype is not what it should be.
     """
-    return _of_one(_k_best, checked_size("k", k), False)(*checked_pair(potentials, lengths))
+    return _ranked_of_one(checked_size("k", k), False)(*checked_pair(potentials, lengths))
 
 
 def k_best_local(potentials: AlignmentPotentials, lengths: Array, k: int) -> Alignment:
@@ -132,7 +123,7 @@ def k_best_local(potentials: AlignmentPotentials, lengths: Array, k: int) -> Ali
     score 0, is one of them, at (0, 0). Two alignments may differ in where they begin alone, and
     most of the best ones differ from the first by a letter at an end.
     """
-    return _of_one(_k_best, checked_size("k", k), True)(*checked_pair(potentials, lengths))
+    return _ranked_of_one(checked_size("k", k), True)(*checked_pair(potentials, lengths))
 
 
 def best_of_levels(
@@ -148,4 +139,4 @@ def best_of_levels(
     """
     targets = tuple(map(tuple, levels.targets.tolist()))
     given = *checked_pair(potentials, lengths), levels.steps, levels.first
-    return _of_one(_best_of_levels, targets, local)(*given)
+    return _levels_of_one(targets, local)(*given)

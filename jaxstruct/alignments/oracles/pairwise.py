@@ -5,7 +5,6 @@ A cell keeps a few bits in place of its values: a third of the memory, and of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -23,7 +22,6 @@ from jaxstruct.alignments.potentials import (
     checked_pair,
     score_operations,
 )
-from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.semiring import Best
 from jaxstruct.core.types import Array
 
@@ -32,9 +30,6 @@ _START, _D_OVER_P, _G_OVER_P, _G_OVER_D, _LATER_DELETE, _LATER_INSERT = 1, 2, 4,
 _ANY, _AT_DELETE, _AT_INSERT, _NO_DELETE, _NO_INSERT, _DONE = range(6)
 """On the way back, what is looked for at a cell: the best of P, D, G (H), of D, of G, of those
 without D or without G; or nothing."""
-BLOCK_CELLS, NARROWEST = 1 << 20, 16
-"""Skewed scores of a block of pairs at most, 4 MB of float32, and its least number of pairs. 1,024
-pairs of 50 x 50 letters in such blocks are 69,000 pairs a second, in one batch 47,000."""
 _END = 3
 """The fourth kind of step back, beside PAIR, DELETE and INSERT: the alignment begins here."""
 
@@ -147,20 +142,10 @@ def _score_alone(
     return _score(best, potentials, lengths)
 
 
-def _blocked(kernel: Callable, local: bool, scores: Callable) -> Callable:
-    """The kernel, on one example. A wide batch is cut into blocks whose scores fit the caches."""
-
-    def whole(potentials: AlignmentPotentials, lengths: Array) -> Alignment | Array:
-        M, N, _ = potentials.pairs.shape
-        width = max(NARROWEST, BLOCK_CELLS // ((M + 1) * (M + N + 1)))
-        return in_column_blocks(partial(kernel, local), width)(potentials, lengths)
-
-    return of_one_example(whole, scores)
-
-
-_LOCAL, _GLOBAL = (_blocked(_kernel, local, _score) for local in (True, False))
+_LOCAL, _GLOBAL = (recursion.of_one(partial(_kernel, local), _score, 1) for local in (True, False))
 _LOCAL_SCORE, _GLOBAL_SCORE = (
-    _blocked(_score_kernel, local, partial(_score_alone, local)) for local in (True, False)
+    recursion.of_one(partial(_score_kernel, local), partial(_score_alone, local), 1)
+    for local in (True, False)
 )
 
 
