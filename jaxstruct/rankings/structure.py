@@ -22,7 +22,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 from jaxstruct.rankings import example_checks
-from jaxstruct.rankings.inputs import SampleInput
+from jaxstruct.rankings.inputs import SampleInput, SampleTheta
 from jaxstruct.rankings.losses import (
     MEASURES,
     OF_PLACES,
@@ -46,7 +46,7 @@ from jaxstruct.rankings.losses import (
     table_loss,
 )
 from jaxstruct.rankings.oracles.contingency import best_cell, error_rate_augmented, largest
-from jaxstruct.rankings.oracles.listing import Query, rankings_above
+from jaxstruct.rankings.oracles.listing import rankings_above
 from jaxstruct.rankings.oracles.orders import (
     average_precision_augmented,
     ndcg_augmented,
@@ -62,19 +62,6 @@ _OF_TRACERS = (
     jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )  # fmt: skip
-
-
-class SampleTheta(NamedTuple):
-    """Potentials of one query or sample.
-
-    Fields:
-      scores: [k] <w, x_i>, never read beyond the length. length: int32 scalar.
-      relevance: [k] int32, -1 on padding, of the pairs that F of a ranking compares; None for all.
-    """
-
-    scores: Array
-    length: Array
-    relevance: Array | None = None
 
 
 def sample_inputs(
@@ -151,8 +138,8 @@ def _rankings_above(
     def value(y: Array) -> Array:
         return _score_ranking(theta, y) + ranking_loss(measure, y_true, y)
 
-    query = Query(theta.scores / _pairs(theta), y_true, theta.length)
-    return rankings_above(measure, query, value, number, above)
+    means = theta._replace(scores=theta.scores / _pairs(theta))
+    return rankings_above(measure, means, y_true, value, number, above)
 
 
 def _means(theta: SampleTheta) -> Array:

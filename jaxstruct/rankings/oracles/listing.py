@@ -24,6 +24,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.branching import k_best_by_branching
 from jaxstruct.core.types import Array
+from jaxstruct.rankings.inputs import SampleTheta
 from jaxstruct.rankings.losses import Measure
 from jaxstruct.rankings.oracles.orders import inverse, ndcg_lost, placed, sorted_places
 
@@ -51,22 +52,9 @@ class _Set(NamedTuple):
     barred: Array
 
 
-class Query(NamedTuple):
-    """Documents of one query.
-
-    Fields:
-      scores: [k], of which F over pairs is made. relevance: [k] int32, -1 on padding.
-      length: int32 scalar, documents.
-    """
-
-    scores: Array
-    relevance: Array
-    length: Array
-
-
-def _lost(measure: Measure, query: Query) -> Array:
+def _lost(measure: Measure, theta: SampleTheta, relevance: Array) -> Array:
     """[k, k] what a document at a place adds to the loss; see the module."""
-    scores, relevance, length = query
+    scores, length, _ = theta
     if measure.name == "ndcg":
         return ndcg_lost(relevance, length, measure.at, scores.dtype)
     relevant = relevance > 0
@@ -80,21 +68,23 @@ def _lost(measure: Measure, query: Query) -> Array:
 
 
 def rankings_above(
-    measure: Measure, query: Query, value: Callable, number: int, above: Array
-) -> tuple[Array, Array]:
+    measure: Measure, theta: SampleTheta, relevance: Array, value: Callable, number: int,
+    above: Array,
+) -> tuple[Array, Array]:  # fmt: skip
     """The rankings of the largest F + Delta, one of each sequence of kinds.
 
     Args:
-      query: of one query. value: y -> F + Delta.
-      number: of rankings, static. above: scalar, those of a value that is not above do not count.
+      theta: with scores [k] that F over pairs sums. relevance: [k] int32, -1 on padding.
+      value: y -> F + Delta. number: of rankings, static.
+      above: scalar, rankings whose value is not above it do not count.
 
     Returns:
       (y [number, k] int32, bool [number] which of them there are), the best first. Of many
       documents fewer are found; the last one then stands for the rest.
     """
-    scores, relevance, length = query
+    scores, length, _ = theta
     kinds = relevance if measure.name == "ndcg" else jnp.minimum(relevance, 1)
-    lost, at = _lost(measure, query), jnp.arange(len(scores), dtype=jnp.int32)
+    lost, at = _lost(measure, theta, relevance), jnp.arange(len(scores), dtype=jnp.int32)
 
     def ranking(places: Array) -> Array:
         return jnp.where(at < length, length - 1 - places, -1)
