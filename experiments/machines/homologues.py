@@ -18,15 +18,11 @@ from jax.tree_util import Partial
 
 from jaxstruct.alignments import example_checks as alignment_checks
 from jaxstruct.alignments.costs import (
-    AlignmentCosts,
+    AlignmentTheta,
     OperationCounts,
-    alignment_costs,
     alignment_potentials,
-    combined_counts,
-    costs_gram_action,
-    initial_weights,
+    cost_model,
     operation_counts,
-    score_counts,
 )
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
 from jaxstruct.core.checks import as_list, check_record, checked_dtype, checked_size
@@ -37,14 +33,12 @@ from jaxstruct.core.contract import (
     Model,
     Oracles,
     Problem,
-    Space,
 )
 from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array, checked_int32, checked_lengths
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
 _NO_SUMS = (
@@ -83,50 +77,17 @@ class HomologueOutput(NamedTuple):
     begin: AnyArray
 
 
-class HomologueTheta(NamedTuple):
-    """Potentials of one input: the costs, and the letters that they are looked up with."""
-
-    costs: AlignmentCosts
-    x: HomologueInput
-
-
-class _Tables(NamedTuple):
-    """symmetric: 1 or 0. linear: whether a gap has one cost a letter, not two (affine)."""
-
-    symmetric: Array
-    linear: Static[bool]
-
-
-def _potentials(tables: _Tables, w: PyTree, x: HomologueInput) -> HomologueTheta:
-    return HomologueTheta(alignment_costs(tables.symmetric, w), jax.tree.map(jnp.asarray, x))
-
-
-def _gram_action(tables: _Tables, x: HomologueInput, u: HomologueTheta) -> HomologueTheta:
-    del x  # all inputs see the same costs
-    costs = costs_gram_action(tables.symmetric, tables.linear.value, u.costs)
-    return u._replace(costs=costs)
-
-
-def _counts(theta: HomologueTheta, y: HomologueOutput) -> OperationCounts:
+def _counts(theta: AlignmentTheta, y: HomologueOutput) -> OperationCounts:
     A = theta.costs.substitution.shape[0]
     candidate = theta.x.candidates[y.candidate]
     return operation_counts(A, theta.x.native, candidate, y.operations, y.begin)
-
-
-def _score(theta: HomologueTheta, y: HomologueOutput) -> Array:
-    return score_counts(theta.costs, _counts(theta, y))
-
-
-def _combine(theta: HomologueTheta, y: HomologueOutput, c: Array) -> HomologueTheta:
-    counts = jax.vmap(_counts, (None, 0))(theta, y)
-    return HomologueTheta(combined_counts(theta.costs, counts, c), theta.x)
 
 
 def _pair_lengths(x: HomologueInput, candidate: Array) -> Array:
     return jnp.stack([x.native_length, x.candidate_lengths[candidate]])
 
 
-def candidate_scores(theta: HomologueTheta) -> Array:
+def candidate_scores(theta: AlignmentTheta) -> Array:
     """[Q] max over alignments of F for every candidate (JMLR eq. 16); -inf where there is none."""
     x = theta.x
 
@@ -138,7 +99,7 @@ def candidate_scores(theta: HomologueTheta) -> Array:
     return jnp.where(x.candidate_lengths > 0, scores, -jnp.inf)
 
 
-def aligned_candidate(theta: HomologueTheta, candidate: Array) -> HomologueOutput:
+def aligned_candidate(theta: AlignmentTheta, candidate: Array) -> HomologueOutput:
     """A candidate with its best alignment."""
     x, candidate = theta.x, candidate.astype(jnp.int32)
     potentials = alignment_potentials(theta.costs, x.native, x.candidates[candidate])
@@ -146,16 +107,16 @@ def aligned_candidate(theta: HomologueTheta, candidate: Array) -> HomologueOutpu
     return HomologueOutput(candidate, found.operations, found.begin)
 
 
-def _decode(theta: HomologueTheta) -> HomologueOutput:
+def _decode(theta: AlignmentTheta) -> HomologueOutput:
     return aligned_candidate(theta, jnp.argmax(candidate_scores(theta)))
 
 
-def _decoy_scores(theta: HomologueTheta, y_true: HomologueOutput) -> Array:
+def _decoy_scores(theta: AlignmentTheta, y_true: HomologueOutput) -> Array:
     scores = candidate_scores(theta)
     return jnp.where(jnp.arange(scores.shape[0]) == y_true.candidate, -jnp.inf, scores)
 
 
-def _best_wrong(theta: HomologueTheta, y_true: HomologueOutput) -> HomologueOutput:
+def _best_wrong(theta: AlignmentTheta, y_true: HomologueOutput) -> HomologueOutput:
     return aligned_candidate(theta, jnp.argmax(_decoy_scores(theta, y_true)))
 
 
@@ -163,18 +124,18 @@ def _loss(dtype: Static[str], y_true: HomologueOutput, y: HomologueOutput) -> Ar
     return (y.candidate != y_true.candidate).astype(dtype.value)
 
 
-def _contenders(theta: HomologueTheta, y_true: HomologueOutput) -> Contenders:
+def _contenders(theta: AlignmentTheta, y_true: HomologueOutput) -> Contenders:
     scores = _decoy_scores(theta, y_true)
     best = jnp.argmax(scores)
     return Contenders(jnp.ones(1, scores.dtype), scores[best][None], (theta, best))
 
 
-def _output(trace: tuple[HomologueTheta, Array], level: Array) -> HomologueOutput:
+def _output(trace: tuple[AlignmentTheta, Array], level: Array) -> HomologueOutput:
     del level  # there is one
     return aligned_candidate(*trace)
 
 
-def _k_best(theta: HomologueTheta, k: int) -> tuple[PyTree, Array]:
+def _k_best(theta: AlignmentTheta, k: int) -> tuple[PyTree, Array]:
     """The k best candidates, each with its best alignment."""
     scores, candidates = largest(candidate_scores(theta), k)
     most = theta.x.candidates.shape[0] - 1
@@ -278,14 +239,12 @@ def homologue_search(
     """
     alignment_checks.check_options(alphabet_size, gaps, symmetric)
     dtype = checked_dtype(dtype)
-    tables = _Tables(jnp.asarray(float(symmetric), dtype), Static(gaps == "linear"))
+    costs = cost_model(alphabet_size, gaps, symmetric, dtype, _counts)
     return make_problem(
-        initial_weights(alphabet_size, gaps, dtype),
-        Model(Partial(_potentials, tables), _score, _decode, Partial(_loss, Static(dtype))),
+        costs.weights,
+        Model(costs.potentials, costs.score, _decode, Partial(_loss, Static(dtype))),
         Oracles(contenders=_contenders, output=_output, best_wrong=_best_wrong),
-        Space(
-            gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
-        ),
+        costs.space,
         Partial(_check, alphabet_size),
         inference=Inference(k_best=Partial(_k_best), facts=InferenceFacts(advice=_NO_SUMS)),
         tested=True,

@@ -10,7 +10,12 @@ from jaxstruct.alignments.alphabets import (
     decode,
     encode,
 )
-from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
+from jaxstruct.alignments.costs import (
+    AlignmentCosts,
+    AlignmentTheta,
+    alignment_costs,
+    pair_potentials,
+)
 from jaxstruct.alignments.encoding import AlignmentEncoding, prepare
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import (
@@ -23,10 +28,8 @@ from jaxstruct.alignments.oracles.sums import AlignmentMarginals, log_partition,
 from jaxstruct.alignments.potentials import Alignment, AlignmentPotentials
 from jaxstruct.alignments.structure import (
     AlignmentInput,
-    AlignmentTheta,
     alignment_inputs,
     alignment_outputs,
-    pair_potentials,
     pairwise_alignment,
     written_alignments,
 )

@@ -10,11 +10,13 @@ negatively.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct.alignments.potentials import (
     DELETE,
@@ -23,6 +25,9 @@ from jaxstruct.alignments.potentials import (
     PAIR,
     AlignmentPotentials,
 )
+from jaxstruct.core.contract import Space
+from jaxstruct.core.static import Static
+from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 GAPS = ("linear", "affine")
@@ -54,6 +59,22 @@ class OperationCounts(NamedTuple):
     later: Array
 
 
+class AlignmentTheta(NamedTuple):
+    """Potentials of one input: the costs, and the letters x that they are looked up with."""
+
+    costs: AlignmentCosts
+    x: PyTree
+
+
+class CostModel(NamedTuple):
+    """What structures share whose outputs are alignments: functions of `make_problem`."""
+
+    weights: PyTree
+    potentials: Callable
+    score: Callable
+    space: Space
+
+
 def initial_weights(alphabet_size: int, gaps: str, dtype: str) -> dict[str, Array]:
     """Zeros of every weight."""
     names = ("gap",) if gaps == "linear" else ("gap_open", "gap_extend")
@@ -77,6 +98,16 @@ def alignment_potentials(costs: AlignmentCosts, first: Array, second: Array) -> 
     return AlignmentPotentials(
         rows[:, jnp.clip(second, 0, A - 1)], costs.gap_open, costs.gap_extend
     )
+
+
+def pair_potentials(theta: AlignmentTheta) -> AlignmentPotentials:
+    """The potentials of one input as the oracles take them; its lengths are theta.x.lengths."""
+    return alignment_potentials(theta.costs, theta.x.first, theta.x.second)
+
+
+def seen(theta: AlignmentTheta) -> tuple[AlignmentPotentials, Array]:
+    """(potentials, lengths) of one input, as the oracles take them."""
+    return pair_potentials(theta), theta.x.lengths
 
 
 def operation_counts(
@@ -115,10 +146,50 @@ def combined_counts(
     return AlignmentCosts(flat.reshape(costs.substitution.shape), opened, later)
 
 
-def costs_gram_action(symmetric: Array, linear_gaps: bool, u: AlignmentCosts) -> AlignmentCosts:
-    """A A' u: what adding u to the weights does to the costs."""
-    substitution = u.substitution + symmetric * (u.substitution.T - u.substitution) / 2
-    if linear_gaps:
-        both = u.gap_open + u.gap_extend
-        return AlignmentCosts(substitution, both, both)
-    return u._replace(substitution=substitution)
+class _Tables(NamedTuple):
+    """symmetric: 1 or 0. linear: whether a gap has one cost a letter, not two (affine)."""
+
+    symmetric: Array
+    linear: Static[bool]
+
+
+def _potentials(tables: _Tables, w: PyTree, x: PyTree) -> AlignmentTheta:
+    return AlignmentTheta(alignment_costs(tables.symmetric, w), jax.tree.map(jnp.asarray, x))
+
+
+def _gram_action(tables: _Tables, x: PyTree, u: AlignmentTheta) -> AlignmentTheta:
+    """A A' u: what adding u to the weights does to the costs; all inputs see the same ones."""
+    del x
+    W, opened, extended = u.costs
+    W = W + tables.symmetric * (W.T - W) / 2
+    if tables.linear.value:
+        opened = extended = opened + extended
+    return u._replace(costs=AlignmentCosts(W, opened, extended))
+
+
+def _score(counts: Partial, theta: AlignmentTheta, y: PyTree) -> Array:
+    return score_counts(theta.costs, counts(theta, y))
+
+
+def _combine(counts: Partial, theta: AlignmentTheta, y: PyTree, c: Array) -> AlignmentTheta:
+    every = jax.vmap(counts, (None, 0))(theta, y)
+    return theta._replace(costs=combined_counts(theta.costs, every, c))
+
+
+def cost_model(A: int, gaps: str, symmetric: bool, dtype: str, counts: Callable) -> CostModel:
+    """Costs of A letters, learned.
+
+    Args:
+      gaps: of `GAPS`. symmetric: whether W counts as (W + W') / 2. dtype: of the weights.
+      counts: (theta, y) -> the `OperationCounts` of an output.
+    """
+    tables = _Tables(jnp.asarray(float(symmetric), dtype), Static(gaps == "linear"))
+    counts = Partial(counts)
+    space = Space(
+        gram_action=Partial(_gram_action, tables), combine=Partial(_combine, counts),
+        squared_norm=sum_of_squares,
+    )  # fmt: skip
+    return CostModel(
+        initial_weights(A, gaps, dtype), Partial(_potentials, tables), Partial(_score, counts),
+        space,
+    )  # fmt: skip

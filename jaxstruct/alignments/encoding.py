@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jaxstruct.alignments.alphabets import Alphabet, alphabet, encode
+from jaxstruct.alignments.costs import alignment_costs
 from jaxstruct.alignments.losses import AlignmentOutput
 from jaxstruct.alignments.structure import (
     AlignmentInput,
-    alignment_costs,
     alignment_inputs,
     alignment_outputs,
     pairwise_alignment,

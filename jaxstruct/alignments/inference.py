@@ -6,54 +6,50 @@ log-linear.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jax.tree_util import Partial
 
+from jaxstruct.alignments.costs import AlignmentTheta, seen
 from jaxstruct.alignments.losses import AlignmentOutput
 from jaxstruct.alignments.oracles import sums
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions
 from jaxstruct.core.static import Static
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array
 
 
-def _log_loss(
-    seen: Partial, score: Partial, local: Static, theta: PyTree, y: AlignmentOutput
-) -> Array:
+def _log_loss(score: Partial, local: Static, theta: AlignmentTheta, y: AlignmentOutput) -> Array:
     """-log P(y | x) = log Z - F(y) of one alignment."""
-    potentials, lengths = seen(theta)
-    return sums.log_partition(potentials, lengths, local=local.value) - score(theta, y)
+    return sums.log_partition(*seen(theta), local=local.value) - score(theta, y)
 
 
-def _marginals(seen: Partial, local: Static, theta: PyTree) -> Marginals:
+def _marginals(local: Static, theta: AlignmentTheta) -> Marginals:
     """[M, N] P(letter i is paired with letter j)."""
     potentials, lengths = seen(theta)
     found = sums.marginals(potentials, lengths, local=local.value)
     return Marginals(found.pairs, found.log_partition, positions(lengths[0], lengths[1]))
 
 
-def _k_best(seen: Partial, local: Static, theta: PyTree, k: int) -> tuple[AlignmentOutput, Array]:
-    potentials, lengths = seen(theta)
-    found = (k_best_local if local.value else k_best_global)(potentials, lengths, k)
+def _k_best(local: Static, theta: AlignmentTheta, k: int) -> tuple[AlignmentOutput, Array]:
+    found = (k_best_local if local.value else k_best_global)(*seen(theta), k)
     return AlignmentOutput(found.operations, found.begin), found.score
 
 
-def _sample(seen: Partial, local: Static, theta: PyTree, key: Array) -> AlignmentOutput:
-    potentials, lengths = seen(theta)
-    return AlignmentOutput(*sums.sample(potentials, lengths, key, local=local.value))
+def _sample(local: Static, theta: AlignmentTheta, key: Array) -> AlignmentOutput:
+    return AlignmentOutput(*sums.sample(*seen(theta), key, local=local.value))
 
 
-def alignment_inference(seen: Partial, score: Partial, local: bool) -> Inference:
+def alignment_inference(score: Callable, local: Static) -> Inference:
     """The inference of two sequences.
 
     Args:
-      seen: theta -> (potentials, lengths), as the oracles take them. score: of the model.
-      local: whether the best two stretches are aligned, not all letters.
+      score: of the model. local: whether the best two stretches are aligned, not all letters.
     """
-    mode = Static(local)
     return Inference(
-        log_loss=Partial(_log_loss, seen, score, mode),
-        marginals=Partial(_marginals, seen, mode),
-        k_best=Partial(_k_best, seen, mode),
-        sample=Partial(_sample, seen, mode),
+        log_loss=Partial(_log_loss, score, local),
+        marginals=Partial(_marginals, local),
+        k_best=Partial(_k_best, local),
+        sample=Partial(_sample, local),
     )

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
 from jaxstruct.core.checks import check_choice
@@ -122,12 +123,42 @@ def delta(loss: AlignmentLoss, y_true: AlignmentOutput, y: AlignmentOutput) -> A
     return _shared_out(loss, y_true, count)
 
 
-def pair_costs(loss: AlignmentLoss, y_true: AlignmentOutput, M: int, N: int) -> Array:
-    """[M, N] what each pair adds to the Delta of the alignment that pairs nothing."""
+def _changes(loss: AlignmentLoss, y_true: AlignmentOutput, M: int, N: int) -> Array:
+    """[M, N] int32 what each pair adds to the errors of the alignment that pairs nothing."""
     first, second = partners(y_true)
     first, second = first[:M, None], second[None, :N]
-    right = first == jnp.arange(N, dtype=jnp.int32)[None, :]
+    right = (first == jnp.arange(N, dtype=jnp.int32)[None, :]).astype(jnp.int32)
     if loss.of_pairs:
-        return _shared_out(loss, y_true, -right.astype(jnp.int32))
-    has_partner = (first >= 0).astype(jnp.int32) + (second >= 0).astype(jnp.int32)
-    return _shared_out(loss, y_true, 2 * (~right).astype(jnp.int32) - has_partner)
+        return -right
+    return 2 - 2 * right - (first >= 0) - (second >= 0)
+
+
+def pair_costs(loss: AlignmentLoss, y_true: AlignmentOutput, M: int, N: int) -> Array:
+    """[M, N] what each pair adds to the Delta of the alignment that pairs nothing."""
+    return _shared_out(loss, y_true, _changes(loss, y_true, M, N))
+
+
+class ErrorLevels(NamedTuple):
+    """Delta as a number of errors 0..H - 1, which pairs change.
+
+    Fields:
+      steps: [M, N] int32, the row of `targets` of each pair. first: int32, errors where nothing is
+        paired. losses: [H] Delta of each number of errors.
+      targets: [5, H] errors after so many and a pair that adds 0, 1, 2, -2 or -1; H where none.
+    """
+
+    steps: Array
+    first: Array
+    losses: Array
+    targets: np.ndarray
+
+
+def error_levels(loss: AlignmentLoss, y_true: AlignmentOutput, M: int, N: int) -> ErrorLevels:
+    """The levels of a loss against the true alignment of sequences of at most M and N letters."""
+    H = 1 + (min(M, N) if loss.of_pairs else M + N)
+    targets = np.arange(H)[None] + np.array([0, 1, 2, -2, -1])[:, None]
+    targets[(targets < 0) | (targets > H)] = H
+    pairs = jnp.sum(y_true.operations == PAIR, dtype=jnp.int32)
+    losses = _shared_out(loss, y_true, jnp.arange(H))
+    steps = _changes(loss, y_true, M, N) % 5
+    return ErrorLevels(steps, pairs if loss.of_pairs else 2 * pairs, losses, targets)

@@ -25,15 +25,11 @@ from jax.tree_util import Partial
 from jaxstruct.alignments import example_checks as alignment_checks
 from jaxstruct.alignments.alphabets import Alphabet, decode
 from jaxstruct.alignments.costs import (
-    AlignmentCosts,
+    AlignmentTheta,
     OperationCounts,
-    alignment_costs,
-    alignment_potentials,
-    combined_counts,
-    costs_gram_action,
-    initial_weights,
+    cost_model,
     operation_counts,
-    score_counts,
+    seen,
 )
 from jaxstruct.alignments.inference import alignment_inference
 from jaxstruct.alignments.losses import (
@@ -41,8 +37,10 @@ from jaxstruct.alignments.losses import (
     AlignmentOutput,
     alignment_loss,
     delta,
+    error_levels,
     pair_costs,
 )
+from jaxstruct.alignments.oracles.k_best import best_of_levels
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials
 from jaxstruct.alignments.text import WrittenAlignment
@@ -54,15 +52,17 @@ from jaxstruct.core.checks import (
     checked_size,
     text_of,
 )
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem
+from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.spec import array, checked_int32, refuse
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, Array
 
 MODES = ("global", "local")
+MOST_CELLS = 1 << 26
+"""Cells times numbers of errors that are listed at most, 1 GB of tables: 250 letters with 250."""
 
 
 class AlignmentInput(NamedTuple):
@@ -78,75 +78,46 @@ class AlignmentInput(NamedTuple):
     lengths: AnyArray
 
 
-class AlignmentTheta(NamedTuple):
-    """Potentials of one input: the costs, and the letters that they are looked up with."""
-
-    costs: AlignmentCosts
-    x: AlignmentInput
-
-
-class _Tables(NamedTuple):
-    """symmetric: 1 or 0. linear: whether a gap has one cost a letter, not two (affine)."""
-
-    symmetric: Array
-    linear: Static[bool]
-
-
-def _potentials(tables: _Tables, w: PyTree, x: AlignmentInput) -> AlignmentTheta:
-    return AlignmentTheta(alignment_costs(tables.symmetric, w), jax.tree.map(jnp.asarray, x))
-
-
-def _gram_action(tables: _Tables, x: AlignmentInput, u: AlignmentTheta) -> AlignmentTheta:
-    del x
-    costs = costs_gram_action(tables.symmetric, tables.linear.value, u.costs)
-    return u._replace(costs=costs)
-
-
 def _counts(theta: AlignmentTheta, y: AlignmentOutput) -> OperationCounts:
     A, x = theta.costs.substitution.shape[0], theta.x
     return operation_counts(A, x.first, x.second, y.operations, y.begin)
 
 
-def _score(theta: AlignmentTheta, y: AlignmentOutput) -> Array:
-    return score_counts(theta.costs, _counts(theta, y))
+def _best(local: Static, potentials: AlignmentPotentials, lengths: Array) -> AlignmentOutput:
+    found = (local_alignment if local.value else global_alignment)(potentials, lengths)
+    return AlignmentOutput(found.operations, found.begin)
 
 
-def _combine(theta: AlignmentTheta, y: AlignmentOutput, c: Array) -> AlignmentTheta:
-    counts = jax.vmap(_counts, (None, 0))(theta, y)
-    return AlignmentTheta(combined_counts(theta.costs, counts, c), theta.x)
-
-
-def pair_potentials(theta: AlignmentTheta) -> AlignmentPotentials:
-    """The potentials of one input as the oracles take them; its lengths are theta.x.lengths."""
-    return alignment_potentials(theta.costs, theta.x.first, theta.x.second)
-
-
-def _seen(theta: AlignmentTheta) -> tuple[AlignmentPotentials, Array]:
-    return pair_potentials(theta), theta.x.lengths
-
-
-def _best_global(potentials: AlignmentPotentials, lengths: Array) -> AlignmentOutput:
-    return AlignmentOutput(*global_alignment(potentials, lengths)[:2])
-
-
-def _best_local(potentials: AlignmentPotentials, lengths: Array) -> AlignmentOutput:
-    return AlignmentOutput(*local_alignment(potentials, lengths)[:2])
-
-
-_BEST = {"global": Partial(_best_global), "local": Partial(_best_local)}
-
-
-def _decode(best: Partial, theta: AlignmentTheta) -> AlignmentOutput:
-    return best(pair_potentials(theta), theta.x.lengths)
+def _decode(local: Static, theta: AlignmentTheta) -> AlignmentOutput:
+    return _best(local, *seen(theta))
 
 
 def _loss_augmented(
-    best: Partial, loss: AlignmentLoss, theta: AlignmentTheta, y_true: AlignmentOutput, scale: Array
-) -> AlignmentOutput:
-    potentials = pair_potentials(theta)
+    local: Static, loss: AlignmentLoss, theta: AlignmentTheta, y_true: AlignmentOutput,
+    scale: Array | float,
+) -> AlignmentOutput:  # fmt: skip
+    potentials, lengths = seen(theta)
     costs = pair_costs(loss, y_true, *potentials.pairs.shape)
     pairs = potentials.pairs + (scale * costs).astype(potentials.pairs.dtype)
-    return best(potentials._replace(pairs=pairs), theta.x.lengths)
+    return _best(local, potentials._replace(pairs=pairs), lengths)
+
+
+def _best_above(
+    local: Static, loss: AlignmentLoss, theta: AlignmentTheta, y_true: AlignmentOutput, k: int,
+    above: Array,
+) -> tuple[AlignmentOutput, Array]:  # fmt: skip
+    """Of each number of errors the best alignment; of long sequences the best one of all."""
+    potentials, lengths = seen(theta)
+    M, N = potentials.pairs.shape
+    levels = error_levels(loss, y_true, M, N)
+    if len(levels.losses) * (M + 1) * (M + N + 1) > MOST_CELLS:
+        y = _loss_augmented(local, loss, theta, y_true, 1.0)
+        many = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (k, *leaf.shape)), y)
+        return many, jnp.ones(k, bool)  # a list that is cut off: no proof
+    found = best_of_levels(potentials, lengths, levels, local=local.value)
+    value, at = largest(found.score + levels.losses, k)
+    at = jnp.minimum(at, len(levels.losses) - 1)
+    return AlignmentOutput(found.operations[at], found.begin[at]), value > above
 
 
 def alignment_inputs(
@@ -298,9 +269,10 @@ def pairwise_alignment(
 
     Returns:
       A Problem on `AlignmentInput`s, whose outputs are `AlignmentOutput`s. Weights are those of
-      `alignment_costs`. svm1_margin is exact; svm1_slack and svm2_slack are searched, with a bound
-      on what the search may have missed; the other formulations need what this structure has not
-      (the best alignment at every loss), and `fit` says so. Ties as `global_alignment`.
+      `alignment_costs`. svm1_margin is exact; svm1_slack and svm2_slack are searched, and of what
+      the search may have missed the best alignment of every loss is found, or it is bounded; the
+      other formulations need what this structure has not (the best alignment but the true one at
+      every loss), and `fit` says so. Ties as `global_alignment`.
 
     Raises:
       ValueError: an argument does not fit.
@@ -308,17 +280,18 @@ def pairwise_alignment(
     alignment_checks.check_options(alphabet_size, gaps, symmetric)
     check_choice("mode", mode, MODES)
     dtype = checked_dtype(dtype)
-    kind, best = alignment_loss(loss, dtype), _BEST[mode]
-    tables = _Tables(jnp.asarray(float(symmetric), dtype), Static(gaps == "linear"))
+    kind, local = alignment_loss(loss, dtype), Static(mode == "local")
+    costs = cost_model(alphabet_size, gaps, symmetric, dtype, _counts)
     return make_problem(
-        initial_weights(alphabet_size, gaps, dtype),
-        Model(Partial(_potentials, tables), _score, Partial(_decode, best), Partial(delta, kind)),
-        Oracles(loss_augmented_decode=Partial(_loss_augmented, best, kind)),
-        Space(
-            gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
+        costs.weights,
+        Model(costs.potentials, costs.score, Partial(_decode, local), Partial(delta, kind)),
+        Oracles(
+            loss_augmented_decode=Partial(_loss_augmented, local, kind),
+            best_above=Partial(_best_above, local, kind),
         ),
-        Partial(_check, alphabet_size, mode == "global"),
+        costs.space,
+        Partial(_check, alphabet_size, not local.value),
         _PADDING,
-        alignment_inference(Partial(_seen), Partial(_score), mode == "local"),
+        alignment_inference(costs.score, local),
         tested=True,
     )

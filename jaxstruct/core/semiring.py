@@ -25,6 +25,7 @@ import numpy as np
 
 from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
+from jaxstruct.core.largest import k_largest
 from jaxstruct.core.types import Array, PyTree
 
 UNROLLED = 16
@@ -114,6 +115,10 @@ class Best:
         """The value of the alternatives of both."""
         return jnp.maximum(a, b)
 
+    def join(self, *values: PyTree) -> PyTree:
+        """The value of the alternatives of all."""
+        return reduce(self.plus, values)
+
     def times(self, values: PyTree, scores: Array) -> PyTree:
         """The values after scores were added to every alternative."""
         return jax.tree.map(lambda leaf: leaf + lift(scores, leaf), values)
@@ -200,7 +205,11 @@ class Sums(Best):
 
     def plus(self, a: PyTree, b: PyTree) -> PyTree:
         """Log of the sum of both."""
-        return self.reduce(jnp.stack([a, b]))
+        return self.join(a, b)
+
+    def join(self, *values: PyTree) -> PyTree:
+        """Log of the sum of all."""
+        return self.reduce(jnp.stack(values))
 
     def reduce(self, values: PyTree) -> PyTree:
         """log sum exp, whose derivative is 0 where all terms are -inf."""
@@ -295,6 +304,32 @@ class Ranked(Best):
         """The one of rank `at`."""
         del step, noise
         return self.pick(self.times(values, scores), at)[:2]
+
+
+class Sorted(Ranked):
+    """`Ranked` in one array [k, ..]: the program does not grow with k."""
+
+    leading = 1
+
+    def of(self, scores: Array) -> PyTree:
+        """As in `Ranked`."""
+        return jnp.stack(super().of(scores))
+
+    def plus(self, a: PyTree, b: PyTree) -> PyTree:
+        """As in `Ranked`."""
+        return k_largest(self.k, jnp.concatenate([a, b]))[0]
+
+    def choose(
+        self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None
+    ) -> tuple[Array, Array]:
+        """As in `Ranked`."""
+        del step, noise
+        sums = jnp.swapaxes(self.times(values, scores), 0, 1)
+        flat = sums.reshape(-1, *at.shape)
+        places = jnp.arange(len(flat)).reshape(-1, *(1,) * at.ndim)
+        found = k_largest(self.k, flat, jnp.broadcast_to(places, flat.shape))[1]
+        place = jnp.take_along_axis(found, at[None], 0)[0]
+        return place // self.k, place % self.k
 
 
 class Levels(Best):

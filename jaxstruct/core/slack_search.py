@@ -27,8 +27,9 @@ s_k = p (1 + f_k) - lambda_k Delta_k. Therefore
    line from the left end to (D, f): if the answer is the left end again, it excludes this point.
 
 5. all outputs that are better than the best one found lie above the tangent of its value there.
-   Where a structure can list what is above it, best first, the maximum is among the list; a list
-   that is cut off leaves outputs under a parallel through its last one.
+   Where a structure can list what is above it, best first, the maximum is among the list (of equal
+   losses the best output is enough); a list that is cut off leaves outputs under a parallel through
+   its last one.
 
 An extreme point of the upper hull of all (Delta, f) between the ends lies above the chord. So a
 search that ends before its last step has found the best of them: the value is exact if the best

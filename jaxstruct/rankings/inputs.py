@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxstruct.core.types import AnyArray, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 
 class SampleInput(NamedTuple):
@@ -20,3 +20,16 @@ class SampleInput(NamedTuple):
     rows: PyTree
     length: AnyArray
     relevance: AnyArray | None = None
+
+
+class SampleTheta(NamedTuple):
+    """Potentials of one query or sample.
+
+    Fields:
+      scores: [k] <w, x_i>, never read beyond the length. length: int32 scalar.
+      relevance: [k] int32, -1 on padding, of the pairs that F of a ranking compares; None for all.
+    """
+
+    scores: Array
+    length: Array
+    relevance: Array | None = None

@@ -22,7 +22,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 from jaxstruct.rankings import example_checks
-from jaxstruct.rankings.inputs import SampleInput
+from jaxstruct.rankings.inputs import SampleInput, SampleTheta
 from jaxstruct.rankings.losses import (
     MEASURES,
     OF_PLACES,
@@ -46,6 +46,7 @@ from jaxstruct.rankings.losses import (
     table_loss,
 )
 from jaxstruct.rankings.oracles.contingency import best_cell, error_rate_augmented, largest
+from jaxstruct.rankings.oracles.listing import rankings_above
 from jaxstruct.rankings.oracles.orders import (
     average_precision_augmented,
     ndcg_augmented,
@@ -61,19 +62,6 @@ _OF_TRACERS = (
     jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )  # fmt: skip
-
-
-class SampleTheta(NamedTuple):
-    """Potentials of one query or sample.
-
-    Fields:
-      scores: [k] <w, x_i>, never read beyond the length. length: int32 scalar.
-      relevance: [k] int32, -1 on padding, of the pairs that F of a ranking compares; None for all.
-    """
-
-    scores: Array
-    length: Array
-    relevance: Array | None = None
 
 
 def sample_inputs(
@@ -142,6 +130,16 @@ def _ranking_augmented(
         return ndcg_augmented(*given, at=measure.at)
     oracle = roc_area_augmented if measure.name == "roc_area" else average_precision_augmented
     return oracle(*given)
+
+
+def _rankings_above(
+    measure: Measure, theta: SampleTheta, y_true: Array, number: int, above: Array
+) -> tuple[Array, Array]:
+    def value(y: Array) -> Array:
+        return _score_ranking(theta, y) + ranking_loss(measure, y_true, y)
+
+    means = theta._replace(scores=theta.scores / _pairs(theta))
+    return rankings_above(measure, means, y_true, value, number, above)
 
 
 def _means(theta: SampleTheta) -> Array:
@@ -299,9 +297,9 @@ def document_ranking(
       A Problem on `SampleInput`s. Outputs are [k] int32, larger ones first: of the truth the
       relevance of each document, of what is found the number of documents that it stands before; -1
       on padding. Inputs to train on hold the relevance, too, which says what pairs F compares.
-      svm1_margin is exact; svm1_slack and svm2_slack are searched, with a bound on what the search
-      may have missed; the others need loss levels, which this structure has not. Of equal scores
-      the first document stands first.
+      svm1_margin is exact; svm1_slack and svm2_slack are searched, and what the search may have
+      missed is listed or bounded; the others need loss levels, which this structure has not. Of
+      equal scores the first document stands first.
 
     Raises:
       ValueError: an argument does not fit.
@@ -315,7 +313,10 @@ def document_ranking(
     return _problem(
         d, measure,
         Model(_potentials, _score_ranking, _decode_ranking, Partial(ranking_loss, measure)),
-        Oracles(loss_augmented_decode=Partial(_ranking_augmented, measure)),
+        Oracles(
+            loss_augmented_decode=Partial(_ranking_augmented, measure),
+            best_above=Partial(_rankings_above, measure),
+        ),
         Partial(example_checks.check_rankings, d), advice,
     )  # fmt: skip
 

@@ -45,7 +45,7 @@ def row(tree, i):
     return jax.tree.map(lambda leaf: leaf[i], tree)
 
 
-def real(y):
+def output_of(y):
     """(operations, begin) of one padded output as the enumeration has them."""
     operations = np.asarray(y.operations)
     return tuple(operations[operations >= 0].tolist()), tuple(np.asarray(y.begin).tolist())
@@ -115,7 +115,7 @@ def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
         for i in range(n):
             psi = data.psi(i, gaps, symmetric)
             total = psi @ flat_weights(w) + scale * data.losses(i, loss)
-            place = data.outputs(i).index(real(row(found, i)))
+            place = data.outputs(i).index(output_of(row(found, i)))
             assert total[place] >= total.max() - 1e-12
             assert F[i] == pytest.approx(psi[place] @ flat_weights(w), abs=1e-12)
             if not scale:
@@ -124,6 +124,46 @@ def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
                 assert F_true[i] == pytest.approx(truth @ flat_weights(w), abs=1e-12)
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[:, 0]), best, every)
     assert (every.operations[:, 2] != best.operations).any(axis=1).sum() > 3
+
+
+@pytest.mark.parametrize(
+    "mode, gaps, loss, dtype",
+    [
+        ("global", "affine", "positions", "float64"),
+        ("local", "linear", "normalised_positions", "float32"),
+        ("local", "affine", "pairs", "float64"),
+    ],
+)
+def test_alignments_above_are_the_best_of_each_loss(x64, mode, gaps, loss, dtype):
+    """Down to a value that is drawn, or as many as asked for."""
+    data, k = aligned_pairs(n, M, N, LOCAL[mode]), 3
+    problem = pairwise_alignment(3, mode=mode, gaps=gaps, loss=loss, dtype=dtype)
+    w, random, cut = weights_of(problem, 6), np.random.default_rng(7), 0
+    above = np.where(np.arange(n) % 3 > 0, random.normal(1, 2, n), -np.inf).astype(dtype)
+
+    @jax.jit
+    @jax.vmap
+    def listed(x, y, above):
+        theta = problem.model.potentials(w, x)
+        found, real = problem.oracles.best_above(theta, y, k, above)
+        F = jax.vmap(problem.model.score, (None, 0))(theta, found)
+        return found, real, F + jax.vmap(problem.model.loss, (None, 0))(y, found)
+
+    found, real, values = jax.tree.map(np.asarray, listed(data.x, data.y, above))
+    for i in range(n):
+        every, best = data.psi(i, gaps, True) @ flat_weights(w), {}
+        for F, loss_of_one in zip(every, data.losses(i, loss), strict=True):
+            key = round(loss_of_one, 6)
+            best[key] = max(F + loss_of_one, best.get(key, -np.inf))
+        wanted = np.sort([value for value in best.values() if value > above[i]])[::-1]
+        count = min(k, len(wanted))
+        assert real[i].tolist() == [True] * count + [False] * (k - count)
+        np.testing.assert_allclose(values[i, :count], wanted[:count], rtol=1e-5, atol=1e-5)
+        own = [row(row(found, i), j) for j in range(count)]
+        places = [data.outputs(i).index(output_of(y)) for y in own]
+        assert len({round(data.losses(i, loss)[place], 6) for place in places}) == count
+        cut += len(wanted) > k
+    assert cut > 3
 
 
 @pytest.mark.parametrize("gaps", ["linear", "affine"])
@@ -176,7 +216,7 @@ def test_float32_alone_and_with_more_padding():
     data, i = aligned_pairs(n, M, N, True), 3
     problem = pairwise_alignment(3, mode="local")
     w = weights_of(problem, 2)
-    operations, begin = real(row(data.y, i))
+    operations, begin = output_of(row(data.y, i))
 
     @jax.jit
     def decoded(x, y):
@@ -189,7 +229,7 @@ def test_float32_alone_and_with_more_padding():
         y = row(alignment_outputs([np.array(operations, int)], [begin], sum(size)), 0)
         found, loss = decoded(x, y)
         assert loss.dtype == "float32" and found.operations.dtype == "int32"
-        return real(found), float(loss)
+        return output_of(found), float(loss)
 
     tight = answer((len(data.firsts[i]), len(data.seconds[i])))
     assert tight == answer((M + 2, N + 3))
@@ -202,7 +242,7 @@ def test_pair_counts():
     moved = jax.tree.map(lambda leaf: np.roll(leaf, 1, axis=0), data.y)
     counts = jax.tree.map(np.asarray, jax.jit(jax.vmap(pair_counts))(data.y, moved))
     for i in range(n):
-        true, made = (set(used(*real(row(y, i)))[0]) for y in (data.y, moved))
+        true, made = (set(used(*output_of(row(y, i)))[0]) for y in (data.y, moved))
         wanted = len(true), len(made), len(true & made)
         assert tuple(int(leaf[i]) for leaf in counts) == wanted
     assert counts.right.sum() > 0

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import logsumexp
 
 from jaxstruct.core.draws import noise
-from jaxstruct.core.semiring import Best, Levels, Ranked, Sums
+from jaxstruct.core.semiring import Best, Levels, Ranked, Sorted, Sums
 
 N, T, H, B = 3, 4, 5, 20
 PATHS = np.array(list(itertools.product(range(N), repeat=T)))
@@ -62,12 +62,13 @@ def found_scores(F: np.ndarray, path: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("k", [1, 2, 7])
-def test_the_k_best(k, ties) -> None:
+@pytest.mark.parametrize(
+    ("k", "rule"), [(1, Best()), (2, Ranked(2)), (7, Ranked(7)), (7, Sorted(7))]
+)
+def test_the_k_best(k, rule, ties) -> None:
     scores, table = tables(ties)
     F, stay = path_scores(scores, table), jnp.zeros(N, jnp.int32)
     order = np.sort(F, axis=0)[::-1][:k]
-    rule = Ranked(k) if k > 1 else Best()
     values = jax.jit(lambda *given: forward(rule, *given))(scores, table, stay)
     total = rule.reduce(values[-1])
     np.testing.assert_allclose(jnp.stack(total) if k > 1 else total[None], order, rtol=1e-5)

@@ -112,6 +112,47 @@ def test_the_most_violated_labels(name, at, dtype):
             np.testing.assert_allclose(found[2][2][rows], F[truth], rtol=0, atol=close)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "at"), RANKINGS)
+def test_rankings_above_are_the_best_of_each_sequence_of_kinds(name, at, dtype):
+    """Down to a value that is drawn; every ranking of a larger F + Delta has an equal in the list
+    that is as good."""
+    with jax.enable_x64(dtype == "float64"):
+        given = cases(4, 1_000, 3)
+        problem = document_ranking(1, loss=name, at=at, dtype=dtype)
+        truths = jnp.asarray(given.truths)
+        theta = SampleTheta(jnp.asarray(given.scores, dtype), jnp.asarray(given.lengths), truths)
+        above = np.random.default_rng(5).normal(0.3, 0.6, len(given.lengths)).astype(dtype)
+        above[::4] = -np.inf
+        number = 8
+        listed = jax.jit(
+            jax.vmap(lambda *one: problem.oracles.best_above(*one[:2], number, one[2]))
+        )
+        ys, real = map(np.asarray, listed(theta, truths, above))
+        close, cut = 5e-6 if dtype == "float32" else 1e-12, 0
+        for k, every in ORDERS.items():
+            rows, (scores, truths, *_) = rows_of(given, k)
+            total = ranking_scores(scores, truths, every) + ranking_losses(name, at, truths, every)
+            for i, own, one in zip(rows, truths, total, strict=True):
+                kinds = own if name == "ndcg" else np.minimum(own, 1)
+                best = {}
+                for order, value in zip(
+                    kinds[np.argsort(-every, axis=1)].tolist(), one, strict=True
+                ):
+                    best[tuple(order)] = max(value, best.get(tuple(order), -np.inf))
+                wanted = np.sort(list(best.values()))[::-1]
+                wanted = wanted[wanted > above[i]]
+                cut += len(wanted) > number
+                found = ys[i][real[i]]
+                assert (found[:, k:] == -1).all() and real[i].argmin() in (len(found), 0)
+                same = (found[:, None, :k] == every[None]).all(2)
+                assert same.any(1).all()
+                np.testing.assert_allclose(one[same.argmax(1)], wanted[:number], atol=close)
+                seen = {tuple(kinds[np.argsort(-y[:k])].tolist()) for y in found}
+                assert len(seen) == len(found)
+        assert cut > 10
+
+
 def test_ties_go_to_the_fewest_true_positives_and_to_relevant_documents():
     """Equal scores throughout: the docstrings alone say which of the maxima is taken."""
     scores, truth = jnp.zeros(5), jnp.asarray([1, 0, 1, 0, -1])

@@ -35,8 +35,13 @@ def truth_last(psi, losses, wrong, true, most):
     return psi, np.concatenate([losses, np.repeat(losses[:1], more), [0]])
 
 
-@pytest.mark.parametrize("loss", ["ndcg", "average_precision", "roc_area"])
-def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss):
+@pytest.mark.parametrize(
+    ("loss", "formulation"),
+    [("ndcg", "svm1_margin"), ("average_precision", "svm1_margin"), ("roc_area", "svm1_margin"),
+     ("ndcg", "svm1_slack"), ("average_precision", "svm2_slack"), ("roc_area", "svm1_slack")],
+)  # fmt: skip
+def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss, formulation):
+    """Of slack re-scaling the search alone leaves a gap, which the list closes."""
     rows, relevances = queries(0, 5)
     features, losses = [], []
     for x, own in zip(rows, relevances, strict=True):
@@ -50,10 +55,16 @@ def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss):
         losses.append(lost)
     truth = np.array(features), np.array(losses), np.full(5, 24)
     data = R.prepare(rows, relevances, loss=loss, dtype="float64")
-    optimum = solve_primal("svm1_margin", *truth, 20.0).objective
-    found = js.fit(*data, C=20.0, tolerance=1e-7, settings=FULL)
+    optimum = solve_primal(formulation, *truth, 20.0).objective
+    found = js.fit(*data, formulation, 20.0, tolerance=1e-7, settings=FULL)
     assert found.status is js.Status.CONVERGED
     np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=1e-6)
+    if formulation != "svm1_margin":
+        oracles = data.problem.oracles._replace(best_above=None)
+        searched = data.problem._replace(oracles=oracles), *data[1:]
+        found = js.fit(*searched, formulation, 20.0, tolerance=1e-7, settings=FULL)
+        assert found.status is js.Status.INEXACT_ORACLE
+        assert found.dual <= optimum * (1 + 1e-9) <= found.primal * (1 + 2e-9)
 
 
 @pytest.mark.parametrize(
@@ -120,14 +131,6 @@ def test_sparse_and_dense_queries_have_one_optimum():
     assert ranked == js.trained(data[1], found[1]).predict(named(rows))
     scores = [x @ np.asarray(found[0].weights["weights"]) for x in rows]
     assert ranked == [np.argsort(np.argsort(own)).tolist() for own in scores]
-
-
-def test_slack_rescaling_is_searched_and_bounded():
-    data = R.prepare(*queries(6, 12))
-    for formulation in ("svm1_slack", "svm2_slack"):
-        found = js.fit(*data, formulation, 12.0, tolerance=1e-2)
-        assert found.status in (js.Status.CONVERGED, js.Status.INEXACT_ORACLE)
-        assert 0 < found.dual <= found.primal < 1.2 * found.dual
 
 
 def test_perturbed_losses_work_and_sums_are_refused():

@@ -1,26 +1,17 @@
-"""Smith-Waterman and Needleman-Wunsch with affine gaps (Gotoh), and the way back.
+"""Smith-Waterman and Needleman-Wunsch with affine gaps: `recursion` with the maximum.
 
-    P[i, j] = max(H[i-1, j-1] + pairs[i, j], 0)                a pair, or the start (local)
-    D[i, j] = max(max(P, G)[i-1, j] - open, D[i-1, j] - extend)   a letter of the first on a gap
-    G[i, j] = max(max(P, D)[i, j-1] - open, G[i, j-1] - extend)   a letter of the second on a gap
-    H[i, j] = max(P, D, G)[i, j]
-
-A run opens after something else only. Its cost is then exact whatever the two costs are, also while
-they are learned. (Gotoh opens it from H, which needs open >= extend.)
-
-The cells of an anti-diagonal i + j = d depend on the two diagonals before it only. So a diagonal is
-one step of a scan, which computes its cells for all pairs of a batch side by side.
+A cell keeps a few bits in place of its values: a third of the memory, and of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.alignments.oracles import recursion
 from jaxstruct.alignments.potentials import (
     DELETE,
     INSERT,
@@ -31,7 +22,7 @@ from jaxstruct.alignments.potentials import (
     checked_pair,
     score_operations,
 )
-from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+from jaxstruct.core.semiring import Best
 from jaxstruct.core.types import Array
 
 _START, _D_OVER_P, _G_OVER_P, _G_OVER_D, _LATER_DELETE, _LATER_INSERT = 1, 2, 4, 8, 16, 32
@@ -39,9 +30,6 @@ _START, _D_OVER_P, _G_OVER_P, _G_OVER_D, _LATER_DELETE, _LATER_INSERT = 1, 2, 4,
 _ANY, _AT_DELETE, _AT_INSERT, _NO_DELETE, _NO_INSERT, _DONE = range(6)
 """On the way back, what is looked for at a cell: the best of P, D, G (H), of D, of G, of those
 without D or without G; or nothing."""
-BLOCK_CELLS, NARROWEST = 1 << 20, 16
-"""Skewed scores of a block of pairs at most, 4 MB of float32, and its least number of pairs. 1,024
-pairs of 50 x 50 letters in such blocks are 69,000 pairs a second, in one batch 47,000."""
 _END = 3
 """The fourth kind of step back, beside PAIR, DELETE and INSERT: the alignment begins here."""
 
@@ -53,77 +41,30 @@ class _Ends(NamedTuple):
     diagonal: Array
 
 
-class _Diagonal(NamedTuple):
-    """[M + 1, B] P, D and G of the cells (i, d - i) of one diagonal, by i."""
-
-    paired: Array
-    delete: Array
-    insert: Array
-
-    def best(self) -> Array:
-        """H."""
-        return jnp.maximum(self.paired, jnp.maximum(self.delete, self.insert))
-
-
-def _skew(pairs: Array) -> Array:
-    """[M + N + 1, M + 1, B] pairs[i - 1, d - i - 1] by diagonal d and i; 0 where there is none."""
-    M, N, B = pairs.shape
-    wide = jnp.pad(pairs, ((0, 0), (0, M), (0, 0)))  # row i moves by i when rows lose a column
-    flat = wide.reshape(M * (N + M), B)[: M * (N + M - 1)]
-    by_diagonal = jnp.swapaxes(flat.reshape(M, N + M - 1, B), 0, 1)
-    return jnp.pad(by_diagonal, ((2, 0), (1, 0), (0, 0)))
+def _notes(own: recursion.Diagonal) -> Array:
+    """[M + 1, B] int8 where the three values of a cell come from."""
+    paired, delete, insert = own.states
+    notes = (
+        (_START, ~(own.paired > own.begins)),  # of equal scores the shorter alignment
+        (_D_OVER_P, delete > paired), (_G_OVER_P, insert > paired), (_G_OVER_D, insert > delete),
+        (_LATER_DELETE, own.later[0] > own.opened[0]),
+        (_LATER_INSERT, own.later[1] > own.opened[1]),
+    )  # fmt: skip
+    return jnp.asarray(sum(bit * noted.astype(jnp.int8) for bit, noted in notes)).astype(jnp.int8)
 
 
-def _below(leaf: Array) -> Array:
-    """The cells (i - 1, .), moved to the places of (i, .)."""
-    return jnp.concatenate([jnp.full_like(leaf[:1], -jnp.inf), leaf[:-1]])
+def _with_ends(ends: _Ends, own: recursion.Diagonal) -> _Ends:
+    better = (own.whole > ends.score) & own.ends
+    return jax.tree.map(lambda new, old: jnp.where(better, new, old), _Ends(own.whole, own.d), ends)
 
 
-def _fill(
-    local: bool, potentials: AlignmentPotentials, lengths: Array, batch: int
-) -> tuple[_Ends, Array]:
-    """(best ends, sources [d, M + 1, B] int8): where the three values of a cell come from."""
-    pairs, gap_open, gap_extend = potentials.pairs, *(gap[None] for gap in potentials[1:])
-    M, N, _ = pairs.shape
-    rows, dtype = jnp.arange(M + 1)[:, None], pairs.dtype
-    never = jnp.full((M + 1, batch), -jnp.inf, dtype)
-
-    def step(carry: tuple, this: tuple) -> tuple:
-        last, best_before_last, ends = carry
-        d, scores = this
-        opened_insert = jnp.maximum(last.paired, last.delete) - gap_open
-        later_insert = last.insert - gap_extend
-        opened_delete = _below(jnp.maximum(last.paired, last.insert)) - gap_open
-        later_delete = _below(last.delete) - gap_extend
-        delete = jnp.maximum(opened_delete, later_delete)
-        insert = jnp.maximum(opened_insert, later_insert)
-        paired = _below(best_before_last) + scores  # a pair crosses two diagonals, a gap one
-        begins = jnp.where(jnp.broadcast_to(local | (d == 0), paired.shape), 0, -jnp.inf)
-        is_start = ~(paired > begins)  # of equal scores the shorter alignment
-        paired = jnp.where(is_start, begins, paired).astype(dtype)
-        notes = (
-            (_START, is_start), (_D_OVER_P, delete > paired), (_G_OVER_P, insert > paired),
-            (_G_OVER_D, insert > delete), (_LATER_DELETE, later_delete > opened_delete),
-            (_LATER_INSERT, later_insert > opened_insert),
-        )  # fmt: skip
-        source = jnp.asarray(sum(bit * noted.astype(jnp.int8) for bit, noted in notes))
-        inside = (rows <= lengths[:1]) & (d - rows <= lengths[1:]) & (d >= rows)
-        values = _Diagonal(paired, delete, insert)
-        values = jax.tree.map(lambda leaf: jnp.where(inside, leaf, -jnp.inf), values)
-        best = values.best()
-        ends_here = local | ((rows == lengths[:1]) & (d == jnp.sum(lengths, axis=0, keepdims=True)))
-        better = (best > ends.score) & ends_here
-        ends = jax.tree.map(lambda new, old: jnp.where(better, new, old), _Ends(best, d), ends)
-        return (values, last.best(), ends), source.astype(jnp.int8)
-
+def _fill(local: bool, potentials: AlignmentPotentials, lengths: Array) -> tuple[_Ends, Array]:
+    """(best ends, sources [d, M + 1, B] int8)."""
+    batch, pairs = recursion.batch_size(potentials, lengths), potentials.pairs
+    given = recursion.Given(potentials, lengths, jnp.zeros(1, pairs.dtype))
+    never = jnp.full((len(pairs) + 1, batch), -jnp.inf, pairs.dtype)
     nowhere = _Ends(never, jnp.zeros(never.shape, jnp.int32))
-    start = (_Diagonal(never, never, never), never, nowhere)
-    steps = (
-        jnp.arange(M + N + 1, dtype=jnp.int32),
-        _skew(jnp.broadcast_to(pairs, (M, N, batch))),
-    )
-    (_, _, ends), sources = jax.lax.scan(step, start, steps)
-    return ends, sources
+    return recursion.forward(Best(), local, given, _notes, _with_ends, nowhere)
 
 
 def _kind(source: Array, goal: Array) -> Array:
@@ -167,14 +108,6 @@ def _trace_back(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
     return operations, jnp.stack([i, j])
 
 
-def _in_order(backward: Array) -> Array:
-    """[L, B] operations turned around, the PADDING still at the end."""
-    steps = jnp.arange(backward.shape[0])[:, None]
-    count = jnp.sum(backward != PADDING, axis=0, keepdims=True)
-    places = jnp.where(steps < count, count - 1 - steps, steps)
-    return jnp.take_along_axis(backward, places, axis=0)
-
-
 def _best_end(ends: _Ends) -> tuple[Array, Array]:
     """([B] score, [2, B] end). Ties go to the earliest diagonal, then to the lowest row."""
     rows = ends.score.shape[0]
@@ -186,16 +119,14 @@ def _best_end(ends: _Ends) -> tuple[Array, Array]:
 
 
 def _kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Alignment:
-    batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
-    ends, sources = _fill(local, potentials, lengths, batch)
+    ends, sources = _fill(local, potentials, lengths)
     score, end = _best_end(ends)
     operations, begin = _trace_back(sources, end, sources.shape[0] - 1)
-    return Alignment(_in_order(operations), begin, score)
+    return Alignment(recursion.in_order(operations), begin, score)
 
 
 def _score_kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Array:
-    batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
-    return _best_end(_fill(local, potentials, lengths, batch)[0])[0]
+    return _best_end(_fill(local, potentials, lengths)[0])[0]
 
 
 def _score(found: Alignment, potentials: AlignmentPotentials, lengths: Array) -> Array:
@@ -211,20 +142,10 @@ def _score_alone(
     return _score(best, potentials, lengths)
 
 
-def _blocked(kernel: Callable, local: bool, scores: Callable) -> Callable:
-    """The kernel, on one example. A wide batch is cut into blocks whose scores fit the caches."""
-
-    def whole(potentials: AlignmentPotentials, lengths: Array) -> Alignment | Array:
-        M, N, _ = potentials.pairs.shape
-        width = max(NARROWEST, BLOCK_CELLS // ((M + 1) * (M + N + 1)))
-        return in_column_blocks(partial(kernel, local), width)(potentials, lengths)
-
-    return of_one_example(whole, scores)
-
-
-_LOCAL, _GLOBAL = (_blocked(_kernel, local, _score) for local in (True, False))
+_LOCAL, _GLOBAL = (recursion.of_one(partial(_kernel, local), _score, 1) for local in (True, False))
 _LOCAL_SCORE, _GLOBAL_SCORE = (
-    _blocked(_score_kernel, local, partial(_score_alone, local)) for local in (True, False)
+    recursion.of_one(partial(_score_kernel, local), partial(_score_alone, local), 1)
+    for local in (True, False)
 )
 
 

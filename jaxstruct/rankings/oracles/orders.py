@@ -150,14 +150,38 @@ def gains(relevance: Array, length: Array, dtype: Any) -> Array:
     return jnp.where(real, 2.0 ** jnp.where(real, relevance, 0) - 1, 0).astype(dtype)
 
 
+def placed(scores: Array, lost: Array, length: Array, allowed: Array | bool = True) -> Array:
+    """[k] the places, by the cheapest assignment, that maximise F over all pairs + sum of `lost`.
+
+        max over places of sum_i s_i (l - 1 - 2 place_i) + lost[i, place_i]
+
+    Args:
+      lost: [k, k] of a document at a place. allowed: [k, k] bool where it may stand.
+
+    Returns:
+      -1 on padding, and of documents for which there is no place.
+    """
+    k, dtype = scores.shape[0], scores.dtype
+    places = jnp.arange(k, dtype=jnp.int32)
+    real = places < length
+    before = (length - 1 - 2 * places).astype(dtype)
+    costs = -lost - jnp.where(real, scores, 0)[:, None] * before[None]
+    costs = jnp.where(real[:, None] & real[None] & allowed, costs, jnp.inf)
+    exits = jnp.full((k, 1), jnp.inf, dtype)
+    return cheapest_assignment(jnp.concatenate([costs, exits], axis=1), length)
+
+
+def ndcg_lost(relevance: Array, length: Array, at: int | None, dtype: Any) -> Array:
+    """[k, k] what a document at a place adds to 1 - NDCG: less than 0."""
+    gain, discount = gains(relevance, length, dtype), discounts(len(relevance), at, dtype)
+    ideal = jnp.sum(-jnp.sort(-gain) * discount)
+    return -gain[:, None] / jnp.where(ideal > 0, ideal, 1) * discount[None]
+
+
 def ndcg_augmented(
     scores: Array, relevance: Array, length: Array, scale: Array | float, at: int | None = None
 ) -> Array:
-    """The ranking that maximises F + scale (1 - NDCG), a linear assignment of documents to places.
-
-        max over places of sum_i s_i (l - 1 - 2 place_i) - scale / ideal gain_i discount(place_i)
-
-    by shortest augmenting paths, O(k^3).
+    """The ranking that maximises F + scale (1 - NDCG), by an assignment to places: O(k^3).
 
     Args:
       relevance: [k] integers >= 0. at: static, places that count; None for all.
@@ -169,15 +193,5 @@ def ndcg_augmented(
     Source: Q. Le and A. Smola, "Direct optimization of ranking measures", 2007, where the
     assignment is; for F over pairs see the module.
     """
-    k, dtype = scores.shape[0], scores.dtype
-    places = jnp.arange(k, dtype=jnp.int32)
-    real = places < length
-    gain, discount = gains(relevance, length, dtype), discounts(k, at, dtype)
-    ideal = jnp.sum(-jnp.sort(-gain) * discount)
-    lost = scale * gain / jnp.where(ideal > 0, ideal, 1)
-    before = (length - 1 - 2 * places).astype(dtype)
-    costs = lost[:, None] * discount[None] - jnp.where(real, scores, 0)[:, None] * before[None]
-    costs = jnp.where(real[:, None] & real[None], costs, jnp.inf)
-    exits = jnp.full((k, 1), jnp.inf, dtype)
-    taken = cheapest_assignment(jnp.concatenate([costs, exits], axis=1), length)
-    return jnp.where(real, length - 1 - taken, -1)
+    taken = placed(scores, scale * ndcg_lost(relevance, length, at, scores.dtype), length)
+    return jnp.where(jnp.arange(len(scores)) < length, length - 1 - taken, -1)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
+from jaxstruct.alignments.oracles.k_best import FEW, k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials, score_operations
 from tests.alignments.oracles.test_pairwise import CASES, M, N, cases, features
@@ -65,12 +65,12 @@ def test_scores_are_the_k_largest_of_all(x64, dtype, integers, local):
 
 
 def test_fewer_are_the_first_of_more(x64):
-    """Also where many scores are equal."""
+    """Also where many scores are equal; more than `FEW` are sorted."""
     potentials, lengths = cases("float32", True, seed=1)
-    more = _ways(False)[0](potentials, lengths)
-    fewer = jax.jit(jax.vmap(partial(k_best_global, k=3)))(potentials, lengths)
-    for a, b in zip(fewer, more, strict=True):
-        np.testing.assert_array_equal(a, b[:, :3])
+    few = _ways(False)[0](potentials, lengths)
+    more = jax.jit(jax.vmap(partial(k_best_global, k=FEW + 2)))(potentials, lengths)
+    for a, b in zip(few, more, strict=True):
+        np.testing.assert_array_equal(a, b[:, :K])
 
 
 def test_a_forbidden_pair_is_never_used_and_derivatives_count(x64):
