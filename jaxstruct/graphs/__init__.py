@@ -1,11 +1,5 @@
 """Graph labelling: factor graphs, their inference with and without bounds, and its learning."""
 
-from jaxstruct.graphs.bayesian_networks import (
-    BayesianNetwork,
-    Variable,
-    bayesian_network,
-    network_factors,
-)
 from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import (
     Elimination,
@@ -45,7 +39,6 @@ from jaxstruct.graphs.oracles.variable_elimination import (
     log_partition,
     marginals,
 )
-from jaxstruct.graphs.pictures import factor_picture, factor_places
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
 from jaxstruct.graphs.set_encoding import SetEncoding, prepare_sets
 from jaxstruct.graphs.structure import graph_labelling
@@ -55,7 +48,6 @@ from jaxstruct.graphs.theta import GraphTheta, SetTheta, graph_potentials_of
 __all__ = [
     "prepare",
     "prepare_sets",
-    "BayesianNetwork",
     "Elimination",
     "FactorGraph",
     "GraphEncoding",
@@ -67,9 +59,7 @@ __all__ = [
     "PseudoMarginals",
     "SetEncoding",
     "SetTheta",
-    "Variable",
     "all_scores",
-    "bayesian_network",
     "belief_propagation",
     "best_labelling",
     "best_of_all",
@@ -79,8 +69,6 @@ __all__ = [
     "elimination",
     "enumerated_log_partition",
     "factor_graph",
-    "factor_picture",
-    "factor_places",
     "factor_text",
     "graph_inputs",
     "graph_labelling",
@@ -95,7 +83,6 @@ __all__ = [
     "marginals",
     "min_fill_width",
     "multi_label",
-    "network_factors",
     "padded",
     "relaxed",
     "reweighted",
