@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib import common, graph_training
+from experiments.lib.factor_pictures import graph_places
 from experiments.lib.graph_training import (
     Model,
     Part,
@@ -35,7 +36,6 @@ from experiments.tasks.papers import Drawing, Papers, drawn_papers
 from jaxstruct import Ragged, ragged
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.graphs.inputs import graph_inputs
-from jaxstruct.graphs.pictures import graph_places
 
 
 def _rows(papers: Papers, drawing: Drawing, dtype: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,11 +1,5 @@
 """Graph labelling: factor graphs, their inference with and without bounds, and its learning."""
 
-from jaxstruct.graphs.bayesian_networks import (
-    BayesianNetwork,
-    Variable,
-    bayesian_network,
-    network_factors,
-)
 from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import (
     Elimination,
@@ -45,7 +39,6 @@ from jaxstruct.graphs.oracles.variable_elimination import (
     log_partition,
     marginals,
 )
-from jaxstruct.graphs.pictures import factor_picture, factor_places
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
 from jaxstruct.graphs.set_encoding import SetEncoding, prepare_sets
 from jaxstruct.graphs.structure import graph_labelling
@@ -53,59 +46,13 @@ from jaxstruct.graphs.text import factor_text
 from jaxstruct.graphs.theta import GraphTheta, SetTheta, graph_potentials_of
 
 __all__ = [
-    "prepare",
-    "prepare_sets",
-    "BayesianNetwork",
-    "Elimination",
-    "FactorGraph",
-    "GraphEncoding",
-    "GraphInput",
-    "GraphPotentials",
-    "GraphTheta",
-    "MOST_LABELLINGS",
-    "Marginals",
-    "PseudoMarginals",
-    "SetEncoding",
-    "SetTheta",
-    "Variable",
-    "all_scores",
-    "bayesian_network",
-    "belief_propagation",
-    "best_labelling",
-    "best_of_all",
-    "best_other",
-    "complete_edges",
-    "conditional_modes",
-    "elimination",
-    "enumerated_log_partition",
-    "factor_graph",
-    "factor_picture",
-    "factor_places",
-    "factor_text",
-    "graph_inputs",
-    "graph_labelling",
-    "graph_potentials",
-    "graph_potentials_of",
-    "grid_edges",
-    "k_best_labellings",
-    "k_best_of_all",
-    "log_partition",
-    "log_partition_bound",
-    "marginal_outputs",
-    "marginals",
-    "min_fill_width",
-    "multi_label",
-    "network_factors",
-    "padded",
-    "relaxed",
-    "reweighted",
-    "reweighted_marginals",
-    "sample_labelling",
-    "sample_of_all",
-    "score_labels",
-    "set_marginals",
-    "stacked",
-    "stacked_plans",
-    "weighted_labels",
-    "with_log_loss",
-]
+    "prepare", "prepare_sets", "Elimination", "FactorGraph", "GraphEncoding", "GraphInput",
+    "GraphPotentials", "GraphTheta", "MOST_LABELLINGS", "Marginals", "PseudoMarginals",
+    "SetEncoding", "SetTheta", "all_scores", "belief_propagation", "best_labelling", "best_of_all",
+    "best_other", "complete_edges", "conditional_modes", "elimination", "enumerated_log_partition",
+    "factor_graph", "factor_text", "graph_inputs", "graph_labelling", "graph_potentials",
+    "graph_potentials_of", "grid_edges", "k_best_labellings", "k_best_of_all", "log_partition",
+    "log_partition_bound", "marginal_outputs", "marginals", "min_fill_width", "multi_label",
+    "padded", "relaxed", "reweighted", "reweighted_marginals", "sample_labelling", "sample_of_all",
+    "score_labels", "set_marginals", "stacked", "stacked_plans", "weighted_labels", "with_log_loss",
+]  # fmt: skip

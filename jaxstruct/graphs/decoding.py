@@ -1,20 +1,23 @@
-"""How a graph structure finds its best labelling: exact, with a bound, or without one."""
+"""How graph structures find labellings: exact, with a bound, or without one; their oracles."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+from jax.tree_util import Partial
 
+from jaxstruct.core.contract import Bounded, Contenders, Oracles
 from jaxstruct.core.static import static
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
-from jaxstruct.graphs.oracles.enumeration import best_of_all
+from jaxstruct.graphs.oracles.enumeration import all_scores, best_of_all, numbered
 from jaxstruct.graphs.oracles.reweighted import reweighted
-from jaxstruct.graphs.oracles.variable_elimination import best_labelling
-from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.oracles.variable_elimination import best_labelling, best_other
+from jaxstruct.graphs.potentials import GraphPotentials, score_labels
 
 EXACT = ("elimination", "enumeration")
 BOUNDED = ("reweighted",)
@@ -54,6 +57,28 @@ class Best(NamedTuple):
     labels: Array
     bound: Array | None
 
+    @property
+    def answer(self) -> Array | Bounded:
+        """As an oracle returns it."""
+        return self.labels if self.bound is None else Bounded(self.labels, self.bound)
+
+
+class View(NamedTuple):
+    """How the outputs of a structure are labellings of graphs.
+
+    Fields:
+      graph: theta -> (GraphPotentials, plan of elimination or None).
+      costs: y_true -> [V, S] of a loss that adds up over nodes; of others it raises ValueError.
+      loss: (y_true, y) -> Delta. plain: y_true -> [V] labels, PADDING beyond the last node.
+      decoding: which oracle finds them.
+    """
+
+    graph: Partial
+    costs: Partial
+    loss: Partial
+    plain: Partial
+    decoding: Decoding
+
 
 def best_found(decoding: Decoding, potentials: GraphPotentials, plan: Elimination | None) -> Best:
     """The best labelling of one graph by the oracle named.
@@ -87,3 +112,98 @@ def best_found(decoding: Decoding, potentials: GraphPotentials, plan: Eliminatio
         )
         labels = ends.labels
     return Best(labels, jnp.full((), jnp.inf, potentials.nodes.dtype))
+
+
+def score(view: View, theta: PyTree, y: Array) -> Array:
+    """F(y)."""
+    return score_labels(view.graph(theta)[0], view.plain(y))
+
+
+def decode(view: View, theta: PyTree) -> Array:
+    """argmax_y F(y)."""
+    return best_found(view.decoding, *view.graph(theta)).labels
+
+
+def _loss_augmented(view: View, theta: PyTree, y_true: Array, scale: Array) -> Array | Bounded:
+    """Of an additive loss: what a wrong label costs goes to its node."""
+    potentials, plan = view.graph(theta)
+    nodes = potentials.nodes + scale * view.costs(y_true)
+    return best_found(view.decoding, potentials._replace(nodes=nodes), plan).answer
+
+
+def _output(trace: tuple[Array, Array], level: Array) -> Array:
+    return numbered(*trace, level)
+
+
+def _contenders(view: View, theta: PyTree, y_true: Array) -> Contenders:
+    """Every labelling is a level."""
+    potentials, _ = view.graph(theta)
+    scores, trace = all_scores(potentials), (potentials.nodes, potentials.number_of_nodes)
+    every = numbered(*trace, jnp.arange(len(scores)))
+    losses = jax.vmap(view.loss, (None, 0))(y_true, every)
+    wrong = jnp.any(every != view.plain(y_true)[None], axis=1)
+    return Contenders(losses, jnp.where(wrong, scores, -jnp.inf), trace)
+
+
+def _best_other(view: View, theta: PyTree, y_true: Array) -> Best:
+    """The best y != y_true: some node has another label, whichever it is; ties to the lowest."""
+    (potentials, plan), right = view.graph(theta), view.plain(y_true)
+    if view.decoding.name == "elimination" and plan is not None:
+        return Best(best_other(potentials, plan, right).labels, None)
+    V, S = potentials.nodes.shape
+
+    def without(v: Array) -> tuple[Array, Array, Array]:
+        barred = (jnp.arange(V) == v)[:, None] & (jnp.arange(S)[None] == right[v])
+        rest = potentials._replace(nodes=jnp.where(barred, -jnp.inf, potentials.nodes))
+        best = best_found(view.decoding, rest, plan)
+        value = score_labels(rest, best.labels)
+        real, bound = v < potentials.number_of_nodes, value if best.bound is None else best.bound
+        return best.labels, jnp.where(real, value, -jnp.inf), jnp.where(real, bound, -jnp.inf)
+
+    every, values, bounds = jax.vmap(without)(jnp.arange(V))
+    first = jnp.argmax(values)
+    y = jnp.where(values[first] > -jnp.inf, every[first], y_true)
+    return Best(y, None if view.decoding.name in EXACT else jnp.max(bounds))
+
+
+def _best_wrong(view: View, theta: PyTree, y_true: Array) -> Array | Bounded:
+    return _best_other(view, theta, y_true).answer
+
+
+def _one_level(like: Array, y_true: Array) -> Array:
+    """Zero-one: all wrong outputs are of one level."""
+    del y_true
+    return jnp.ones(1, like.dtype)
+
+
+def _best_by_level(
+    view: View, theta: PyTree, y_true: Array, offsets: Array, slopes: Array
+) -> Array | Bounded:
+    best = _best_other(view, theta, y_true)
+    if best.bound is None:
+        return best.labels
+    return Bounded(best.labels, offsets[0] + slopes[0] * best.bound)
+
+
+def labelling_oracles(view: View, additive: bool, others: Array | None) -> Oracles:
+    """The oracles of labellings.
+
+    Args:
+      additive: whether the loss adds up over nodes.
+      others: an array of the dtype where the best other labelling is looked for, node by node; a
+        loss that does not add up is zero-one then. None where it is not.
+    """
+    augmented = Partial(_loss_augmented, view) if additive else None
+    if view.decoding.name == "enumeration":
+        return Oracles(Partial(_contenders, view), _output, augmented)
+    cheap = view.decoding.cheap
+    found = Oracles(
+        cheap=cheap and labelling_oracles(view._replace(decoding=cheap), additive, others),
+        loss_augmented_decode=augmented,
+        best_wrong=None if others is None else Partial(_best_wrong, view),
+    )
+    if additive or others is None:
+        return found
+    return found._replace(
+        level_losses=Partial(_one_level, others), best_by_level=Partial(_best_by_level, view)
+    )

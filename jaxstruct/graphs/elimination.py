@@ -49,28 +49,31 @@ class Elimination(NamedTuple):
         return self.edges.shape[-1] - 2
 
 
-def _min_fill(neighbours: list[set[int]]) -> list[tuple[int, list[int]]]:
-    """(node, its neighbours then) in the order of elimination."""
-    left, order = set(range(len(neighbours))), []
+def _min_fill(nodes: int, edges: np.ndarray) -> tuple[list[tuple[int, list[int]]], int]:
+    """((node, its neighbours then) in the order of elimination, the width)."""
+    neighbours: list[set[int]] = [set() for _ in range(nodes)]
+    for a, b in edges.tolist():
+        neighbours[a].add(b)
+        neighbours[b].add(a)
 
-    def fill(v: int) -> int:
+    def cost(v: int) -> tuple[int, int, int]:
         around = sorted(neighbours[v])
-        return sum(b not in neighbours[a] for i, a in enumerate(around) for b in around[i + 1 :])
+        fill = sum(b not in neighbours[a] for i, a in enumerate(around) for b in around[i + 1 :])
+        return fill, len(around), v
 
-    costs = {v: (fill(v), len(neighbours[v]), v) for v in left}
-    while left:
-        v = min(left, key=costs.__getitem__)
+    costs, order = {v: cost(v) for v in range(nodes)}, []
+    while costs:
+        v = min(costs, key=costs.__getitem__)
         around = sorted(neighbours[v])
         order.append((v, around))
-        left.remove(v)
+        del costs[v]
         touched = set(around)
         for a in around:
             neighbours[a] |= set(around) - {a}
             neighbours[a].discard(v)
             touched |= neighbours[a]
-        for a in touched:
-            costs[a] = (fill(a), len(neighbours[a]), a)
-    return order
+        costs |= {a: cost(a) for a in touched}
+    return order, max(1, *(len(around) for _, around in order))
 
 
 def min_fill_width(nodes: int, edges: np.ndarray) -> int:
@@ -79,16 +82,7 @@ def min_fill_width(nodes: int, edges: np.ndarray) -> int:
     Raises:
       ValueError: as `graph_potentials` of its edges.
     """
-    order = _min_fill(_neighbours(nodes, checked_edges("edges", edges, nodes)))
-    return max(1, *(len(around) for _, around in order))
-
-
-def _neighbours(nodes: int, edges: np.ndarray) -> list[set[int]]:
-    found: list[set[int]] = [set() for _ in range(nodes)]
-    for a, b in edges:
-        found[a].add(int(b))
-        found[b].add(int(a))
-    return found
+    return _min_fill(nodes, checked_edges("edges", edges, nodes))[1]
 
 
 def elimination(nodes: int, edges: np.ndarray, width: int | None = None) -> Elimination:
@@ -104,8 +98,7 @@ def elimination(nodes: int, edges: np.ndarray, width: int | None = None) -> Elim
     """
     V = checked_size("nodes", nodes)
     edges = checked_edges("edges", edges, V)
-    order = _min_fill(_neighbours(V, edges))
-    found = max(1, *(len(around) for _, around in order))
+    order, found = _min_fill(V, edges)
     w = found if width is None else checked_size("width", width)
     if w < found:
         raise ValueError(

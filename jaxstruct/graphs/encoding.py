@@ -30,7 +30,7 @@ from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
 from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.given_graphs import ReadGraph, read_graphs
-from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.inputs import GraphInput, check_lengths, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
 
 
@@ -194,19 +194,6 @@ def _by_name(i: int, labels: Any, names: tuple[Hashable, ...] | None) -> Any:
     return [labels[node] for node in nodes]
 
 
-def _check_one_a_node(labels: np.ndarray, nodes: np.ndarray) -> None:
-    """Raise ValueError unless every node of every graph has a label."""
-    if len(labels) != len(nodes):
-        raise ValueError(f"labels must be of n = {len(nodes)} graphs, got {len(labels)} lists")
-    wrong = np.flatnonzero(labels != nodes)
-    if wrong.size:
-        i = wrong[0]
-        raise ValueError(
-            f"labels[{i}] has {labels[i]} labels, but graphs[{i}] has {nodes[i]} nodes: every node "
-            "has one label"
-        )
-
-
 def prepare(
     graphs: Any,
     labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Hashable]],
@@ -243,7 +230,7 @@ def prepare(
     read = read_graphs(graphs, frozenset(ignored))
     rows, offsets = read_sequences("nodes", [one.nodes for one in read])
     flat, bounds = flat_labels(_in_order(labels, graphs))
-    _check_one_a_node(np.diff(bounds), np.diff(offsets))
+    check_lengths("labels", np.diff(bounds), "graphs", np.diff(offsets))
     with placed_errors(bounds):
         codec = fit_codec(flat, classes)
     if len(codec.classes) < 2:

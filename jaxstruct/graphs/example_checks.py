@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxstruct.core.checks import check_record
 from jaxstruct.core.spec import array, checked_lengths, features, refuse
-from jaxstruct.graphs.elimination import MOST_ENTRIES, Elimination
+from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.oracles.enumeration import number_of_labellings
 
@@ -44,35 +44,11 @@ def _check_inference(kinds: Any, inference: str, inputs: GraphInput, V: int) -> 
     """What the oracle asks for."""
     if inference == "enumeration":
         number_of_labellings(V, kinds.labels)
-    if inference != "elimination":
-        return
-    if not isinstance(inputs.plan, Elimination):
+    if inference == "elimination" and not isinstance(inputs.plan, Elimination):
         raise ValueError(
             'inputs.plan is None, but inference="elimination" needs plans: make the inputs with '
             "graph_inputs(.., plans=True)"
         )
-    width = inputs.plan.width
-    entries = kinds.labels ** (width + 1)
-    if entries > MOST_ENTRIES:
-        raise ValueError(
-            f"inputs.plan has width {width}: tables of {kinds.labels}^{width + 1} = {entries} "
-            f"entries, at most {MOST_ENTRIES} fit: train without plans"
-        )
-
-
-def check_labels(S: int, nodes: np.ndarray, outputs: object, V: int, classes: int = 1) -> None:
-    """Raise ValueError unless outputs hold labels 0..S-1 up to the last node, and -1 after it.
-
-    Args:
-      classes: of nodes; with more than one labels are y + S c, see `losses`.
-    """
-    words = "labels"
-    if classes > 1:
-        words += f" 0..{S - 1} plus {S} times a class of node (see weighted_labels)"
-    array(
-        "outputs", outputs, "n V", "integers", {"n": len(nodes), "V": V}, range(S * classes),
-        length=nodes, words=words, advice=": see core.labels",
-    )  # fmt: skip
 
 
 def check_graphs(kinds: Any, inference: str, inputs: GraphInput, outputs: object = None) -> None:
@@ -91,5 +67,12 @@ def check_graphs(kinds: Any, inference: str, inputs: GraphInput, outputs: object
     nodes = checked_lengths("inputs.number_of_nodes", inputs.number_of_nodes, n, 1, V)
     _check_edges(kinds, inputs, nodes, sizes)
     _check_inference(kinds, inference, inputs, V)
-    if outputs is not None:
-        check_labels(kinds.labels, nodes, outputs, V, kinds.node_classes)
+    if outputs is None:
+        return
+    S, words = kinds.labels, "labels"
+    if kinds.node_classes > 1:
+        words += f" 0..{S - 1} plus {S} times a class of node (see weighted_labels)"
+    array(
+        "outputs", outputs, "n V", "integers", {"n": n, "V": V}, range(S * kinds.node_classes),
+        length=nodes, words=words, advice=": see core.labels",
+    )  # fmt: skip

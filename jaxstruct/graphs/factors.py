@@ -9,13 +9,13 @@ any other labelling is forbidden. So every oracle serves tables of any size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, as_numbers, checked_dtype, checked_size
+from jaxstruct.core.checks import as_list, checked_dtype, checked_size
 from jaxstruct.core.sizes import size_class
-from jaxstruct.core.spec import array
+from jaxstruct.core.spec import array, refuse
 from jaxstruct.graphs.edge_lists import checked_edges
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 
@@ -37,36 +37,12 @@ class FactorGraph(NamedTuple):
     scopes: tuple[tuple[int, ...], ...]
 
 
-def _checked_table(name: str, table: object, expected: str, axes: int) -> np.ndarray:
-    array = as_numbers(name, table, expected)
-    if array.ndim != axes:
-        raise ValueError(f"{name} must be {expected}, got shape {array.shape}")
-    if np.isnan(array).any() or (array == np.inf).any():
-        place = "".join(f"[{i}]" for i in np.argwhere(np.isnan(array) | (array == np.inf))[0])
-        raise ValueError(
-            f"{name}{place} is NaN or +inf: potentials are finite, or -inf where they forbid"
-        )
-    return array
-
-
-def _tables_of_edges(
-    pairs: Any, kinds: Any, E: int, S: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """(pairs, kinds), checked."""
-    rows = f"E = {E}" if kinds is None else "K"
-    expected = f"[{rows}, S, S] = [.., {S}, {S}] numbers"
-    if E == 0 and np.size(pairs) == 0:
-        pairs = np.zeros((0, S, S))
-    tables = _checked_table("pairs", pairs, expected, 3)
-    if tables.shape[1:] != (S, S) or (kinds is None and len(tables) != E):
-        raise ValueError(f"pairs must be {expected}, got shape {tables.shape}")
-    if kinds is None:
-        return tables, None
-    kinds = np.zeros(0, int) if E == 0 and np.size(kinds) == 0 else kinds
-    chosen = array(
-        "kinds", kinds, "E", "integers", {"E": E}, range(len(tables)), words="a row of pairs"
-    )
-    return tables, chosen.astype(np.int32)
+def _table(name: str, value: object, axes: str, sizes: dict[str, int]) -> np.ndarray:
+    """Log potentials: numbers, and -inf where they forbid."""
+    found = array(name, value, axes, "numbers", sizes).astype(np.float64)
+    wrong = np.isnan(found) | (found == np.inf)
+    refuse(name, found, wrong, "potentials that are finite, or -inf where they forbid")
+    return found
 
 
 def _without_dead_ends(nodes: np.ndarray, edges: np.ndarray, pairs: np.ndarray) -> np.ndarray:
@@ -120,8 +96,8 @@ def graph_potentials(
       ValueError: a shape or a value does not fit, an edge is out of range, joins a node to itself
         or is there twice, or -inf is seen to leave no output.
     """
-    dtype = checked_dtype(dtype)
-    nodes = _checked_table("nodes", nodes, "[V, S] numbers, V >= 1 and S >= 1", 2)
+    dtype, sizes = checked_dtype(dtype), {}
+    nodes = _table("nodes", nodes, "V S", sizes)
     if 0 in nodes.shape:
         raise ValueError(
             f"nodes must be [V, S] numbers, V >= 1 and S >= 1, got shape {nodes.shape}: a graph "
@@ -129,7 +105,15 @@ def graph_potentials(
         )
     V, S = nodes.shape
     edges = checked_edges("edges", edges, V)
-    tables, chosen = _tables_of_edges(pairs, kinds, len(edges), S)
+    sizes["E"] = len(edges)
+    given = np.zeros((0, S, S)) if not len(edges) and np.size(pairs) == 0 else pairs
+    tables = _table("pairs", given, "E S S" if kinds is None else "K S S", sizes)
+    chosen = None
+    if kinds is not None:
+        empty = not len(edges) and np.size(kinds) == 0
+        rows, words = range(len(tables)), "a row of pairs"
+        chosen = np.zeros(0, int) if empty else kinds
+        chosen = array("kinds", chosen, "E", sizes=sizes, within=rows, words=words).astype(np.int32)
     _check_some_output(nodes, edges, tables if chosen is None else tables[chosen])
     return GraphPotentials(
         nodes.astype(dtype), edges, tables.astype(dtype), np.int32(V), np.int32(len(edges)), chosen
@@ -137,9 +121,8 @@ def graph_potentials(
 
 
 def _padded_rows(array: np.ndarray, rows: int, fill: float) -> np.ndarray:
-    out = np.full((rows, *array.shape[1:]), fill, array.dtype)
-    out[: len(array)] = array
-    return out
+    inner = [(0, 0)] * (array.ndim - 1)
+    return np.pad(array, [(0, rows - len(array)), *inner], constant_values=fill)
 
 
 def padded(potentials: GraphPotentials, nodes: int, edges: int, labels: int) -> GraphPotentials:
@@ -196,61 +179,33 @@ def _checked_factor(
     nodes = array(f"{name}[0]", scope, "nodes", within=range(len(labels)), words="nodes")
     if not len(nodes) or len(set(nodes)) < len(nodes):
         raise ValueError(f"{name}[0] is {nodes.tolist()}: expected different nodes, at least one")
-    shape = tuple(int(size) for size in labels[nodes])
-    found = _checked_table(f"{name}[1]", table, f"of shape {shape}", len(shape))
-    if found.shape != shape:
-        raise ValueError(
-            f"{name}[1] must be of shape {shape}, an axis a node of {nodes.tolist()}, got "
-            f"{found.shape}"
-        )
-    if found.size > MOST_JOINT_LABELS and len(shape) > 2:
-        raise ValueError(
-            f"{name}[1] has {found.size} joint labels, at most {MOST_JOINT_LABELS} fit: split the "
-            "table into smaller ones"
-        )
+    found = _table(f"{name}[1]", table, " ".join(map(str, labels[nodes])), {})
+    if found.size > MOST_JOINT_LABELS and len(nodes) > 2:
+        most = f"at most {MOST_JOINT_LABELS} fit: split the table into smaller ones"
+        raise ValueError(f"{name}[1] has {found.size} joint labels, {most}")
     return tuple(nodes.tolist()), found
 
 
-class _Builder:
-    """Node and edge tables as they are added up."""
-
-    def __init__(self, labels: np.ndarray) -> None:
-        self.nodes = [np.zeros(size) for size in labels]
-        self.edges: dict[tuple[int, int], np.ndarray] = {}
-
-    def add(self, scope: tuple[int, ...], table: np.ndarray) -> None:
-        """Add one table."""
+def _joined(labels: np.ndarray, tables: list[tuple[tuple[int, ...], np.ndarray]]) -> tuple:
+    """([n] tables of nodes, edges and their tables): tables over the same nodes are added up."""
+    nodes, edges = [np.zeros(size) for size in labels], {}
+    for scope, table in tables:
         if len(scope) == 1:
-            self.nodes[scope[0]] = self.nodes[scope[0]] + table
+            nodes[scope[0]] = nodes[scope[0]] + table
         elif len(scope) == 2:
-            a, b = scope
-            key, own = ((a, b), table) if a < b else ((b, a), table.T)
-            self.edges[key] = self.edges.get(key, 0) + own
+            key, own = (scope, table) if scope[0] < scope[1] else (scope[::-1], table.T)
+            edges[key] = edges.get(key, 0) + own
         else:
-            self._add_node(scope, table)
+            digits = np.stack(np.unravel_index(np.arange(table.size), table.shape))
+            for v, own in zip(scope, digits, strict=True):
+                alike = np.arange(labels[v])[:, None] == own
+                edges[v, len(nodes)] = np.where(alike, 0, -np.inf)
+            nodes.append(table.ravel())
+    return nodes, edges
 
-    def _add_node(self, scope: tuple[int, ...], table: np.ndarray) -> None:
-        joint = len(self.nodes)
-        self.nodes.append(table.ravel())
-        digits = np.stack(np.unravel_index(np.arange(table.size), table.shape))
-        for v, own in zip(scope, digits, strict=True):
-            alike = np.arange(len(self.nodes[v]))[:, None] == own
-            self.edges[v, joint] = np.where(alike, 0, -np.inf)
 
-    def potentials(self, dtype: str) -> GraphPotentials:
-        """All of them, padded to the most labels."""
-        S = max(map(len, self.nodes))
-
-        def wide(table: np.ndarray) -> np.ndarray:
-            return np.pad(table, [(0, S - size) for size in table.shape], constant_values=-np.inf)
-
-        pairs = [wide(table) for table in self.edges.values()]
-        return graph_potentials(
-            np.stack([wide(table) for table in self.nodes]),
-            np.array(list(self.edges), np.int32).reshape(-1, 2),
-            np.stack(pairs) if pairs else np.zeros((0, S, S)),
-            dtype=dtype,
-        )
+def _wide(table: np.ndarray, S: int) -> np.ndarray:
+    return np.pad(table, [(0, S - size) for size in table.shape], constant_values=-np.inf)
 
 
 def factor_graph(
@@ -275,11 +230,15 @@ def factor_graph(
     if not sizes:
         raise ValueError("number_of_labels is empty: a graph without nodes has no output")
     labels = np.array([checked_size(f"number_of_labels[{i}]", s) for i, s in enumerate(sizes)])
-    builder, scopes = _Builder(labels), []
+    tables = []
     for number, factor in enumerate(as_list("factors", factors, "(nodes, table) pairs")):
         if not isinstance(factor, (tuple, list)) or len(factor) != 2:
             raise ValueError(f"factors[{number}] must be a (nodes, table) pair, got {factor!r:.80}")
-        scope, table = _checked_factor(number, factor[0], factor[1], labels)
-        builder.add(scope, table)
-        scopes.append(scope)
-    return FactorGraph(builder.potentials(dtype), labels, tuple(scopes))
+        tables.append(_checked_factor(number, factor[0], factor[1], labels))
+    nodes, edges = _joined(labels, tables)
+    S = max(map(len, nodes))
+    pairs = [_wide(table, S) for table in edges.values()]
+    wide = np.stack([_wide(table, S) for table in nodes])
+    ends = np.array(list(edges), np.int32).reshape(-1, 2)
+    potentials = graph_potentials(wide, ends, np.reshape(pairs, (-1, S, S)), dtype=dtype)
+    return FactorGraph(potentials, labels, tuple(scope for scope, _ in tables))

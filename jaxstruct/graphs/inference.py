@@ -15,26 +15,23 @@ the same reason the bound stays one, and the Bethe approximation the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_choice
 from jaxstruct.core.contract import Inference, InferenceFacts, Marginals, Problem
-from jaxstruct.core.derived_inference import positions
+from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.oracles import variable_elimination
-from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
-from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
+from jaxstruct.graphs.oracles.belief_propagation import Propagated, belief_propagation
+from jaxstruct.graphs.oracles.enumeration import enumerated_log_partition
 from jaxstruct.graphs.oracles.k_best import k_best_labellings, k_best_of_all
-from jaxstruct.graphs.oracles.reweighted_marginals import reweighted_marginals
+from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
 from jaxstruct.graphs.oracles.sampling import sample_labelling, sample_of_all
-from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.potentials import GraphPotentials, log_partition_of
 from jaxstruct.graphs.theta import GraphTheta, graph_potentials_of
 
 DAMPING = 0.1
@@ -69,56 +66,18 @@ def _less_truth(potentials: GraphPotentials, y: Array) -> GraphPotentials:
     )
 
 
-def _with_gradient(found: Callable) -> Callable:
-    """potentials -> log Z; found: potentials -> (log Z, its derivative in nodes, in pairs)."""
-
-    @jax.custom_vjp
-    def value(potentials: GraphPotentials) -> Array:
-        return found(potentials)[0]
-
-    def forward(potentials: GraphPotentials) -> tuple[Array, PyTree]:
-        log_z, *counts = found(potentials)
-        return log_z, tuple(counts)
-
-    def backward(counts: PyTree, cotangent: Array) -> tuple[GraphPotentials]:
-        nodes, pairs = (cotangent * count for count in counts)
-        return (GraphPotentials(nodes, None, pairs, None, None),)
-
-    value.defvjp(forward, backward)
-    return value
-
-
-def _propagated(potentials: GraphPotentials) -> tuple[Array, Array, Array]:
-    found = belief_propagation(
+def _propagated(potentials: GraphPotentials) -> Propagated:
+    return belief_propagation(
         potentials, kind="sum", schedule="serial", passes=PASSES, damping=DAMPING
     )
-    return found.log_partition, found.nodes, found.pairs
 
 
-def _bounded(potentials: GraphPotentials) -> tuple[Array, Array, Array]:
-    found = reweighted_marginals(potentials, BOUND_PASSES, BOUND_TOLERANCE)
-    return found.log_partition, found.nodes, found.pairs
+def _bounded(potentials: GraphPotentials) -> PseudoMarginals:
+    return reweighted_marginals(potentials, BOUND_PASSES, BOUND_TOLERANCE)
 
 
-def _enumerated(potentials: GraphPotentials) -> tuple[Array, Array, Array]:
-    """Pairs of labels are counted by one product over the one-hot labels of all labellings."""
-    (V, S), E = potentials.nodes.shape, potentials.pairs.shape[0]
-    scores = all_scores(potentials)
-    shares = jax.nn.softmax(scores)
-    labels = labelling(jnp.arange(scores.shape[0]), V, S)
-    every = jax.nn.one_hot(labels, S, dtype=shares.dtype).reshape(-1, V * S)
-    both = ((shares[:, None] * every).T @ every).reshape(V, S, V, S)
-    nodes = (shares @ every).reshape(V, S)
-    ends = jnp.clip(potentials.edges, 0, V - 1)
-    pairs = both[ends[:, 0], :, ends[:, 1], :]
-    real = (jnp.arange(V) < potentials.number_of_nodes)[:, None]
-    there = (jnp.arange(E) < potentials.number_of_edges)[:, None, None]
-    return jax.nn.logsumexp(scores), jnp.where(real, nodes, 0), jnp.where(there, pairs, 0)
-
-
-_bethe_partition = _with_gradient(_propagated)
-_bound_of_partition = _with_gradient(_bounded)
-_partition_of_all = _with_gradient(_enumerated)
+_bethe_partition = log_partition_of(_propagated)
+_bound_of_partition = log_partition_of(_bounded)
 
 
 def _log_loss(seen: Partial, theta: PyTree, y: Array) -> Array:
@@ -126,7 +85,7 @@ def _log_loss(seen: Partial, theta: PyTree, y: Array) -> Array:
     potentials, plan = seen(theta)
     potentials = _less_truth(potentials, y)
     if plan is None:
-        return _partition_of_all(potentials)
+        return enumerated_log_partition(potentials)
     return variable_elimination.log_partition(potentials, plan)
 
 
@@ -134,8 +93,8 @@ def _node_marginals(seen: Partial, theta: PyTree) -> tuple[Array, Array]:
     """([V, S] P(y_v = s), log Z)."""
     potentials, plan = seen(theta)
     if plan is None:
-        log_z, nodes, _ = _enumerated(potentials)
-        return nodes, log_z
+        log_z, counts = jax.value_and_grad(enumerated_log_partition, allow_int=True)(potentials)
+        return counts.nodes, log_z
     found = variable_elimination.marginals(potentials, plan)
     return found.nodes, found.log_partition
 
@@ -166,28 +125,15 @@ def _sample(seen: Partial, theta: PyTree, key: Array) -> Array:
     return sample_labelling(potentials, plan, key)
 
 
-def _raised(raised: Partial, seen: Partial, y_true: Array, theta: PyTree) -> tuple:
+def _raised(costs: Partial, seen: Partial, theta: PyTree, y_true: Array) -> tuple:
     """(potentials whose score is F(y) + Delta(y_true, y), plan)."""
     potentials, plan = seen(theta)
-    nodes = potentials.nodes + raised(y_true).astype(potentials.nodes.dtype)
+    nodes = potentials.nodes + costs(y_true).astype(potentials.nodes.dtype)
     return potentials._replace(nodes=nodes), plan
 
 
-def _softmax_margin(
-    costs: Partial, seen: Partial, theta: PyTree, y_true: Array, mu: Array
-) -> Array:
-    def over_mu(theta: PyTree) -> tuple:
-        potentials, plan = _raised(costs, seen, y_true, theta)
-        return scaled(potentials, 1 / mu), plan
-
-    return mu * _log_loss(Partial(over_mu), theta, y_true)
-
-
-def _augmented_k_best(
-    costs: Partial, seen: Partial, theta: PyTree, y_true: Array, k: int
-) -> tuple[Array, Array]:
-    labels, scores = _k_best(Partial(_raised, costs, seen, y_true), theta, k)
-    return labels, scores > -jnp.inf
+def _as_it_is(seen: tuple) -> tuple:
+    return seen
 
 
 def graph_inference(seen: Partial, costs: Partial, of_sets: bool = False) -> Inference:
@@ -200,13 +146,14 @@ def graph_inference(seen: Partial, costs: Partial, of_sets: bool = False) -> Inf
         loss is not additive.
     """
     marginals = _set_marginals if of_sets else _graph_marginals
+    raised, own = Partial(_raised, costs, seen), Partial(_as_it_is)
     return Inference(
         log_loss=Partial(_log_loss, seen),
         marginals=Partial(marginals, seen),
         k_best=Partial(_k_best, seen),
         sample=Partial(_sample, seen),
-        softmax_margin=Partial(_softmax_margin, costs, seen),
-        augmented_k_best=Partial(_augmented_k_best, costs, seen),
+        softmax_margin=Partial(raised_softmax_margin, Partial(_log_loss, own), raised),
+        augmented_k_best=Partial(raised_k_best, Partial(_k_best, own), raised),
     )
 
 

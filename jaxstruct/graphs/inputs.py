@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, check_flag, text_of
+from jaxstruct.core.checks import as_list, check_flag
 from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.spec import array
 from jaxstruct.core.types import AnyArray, PyTree, SparseFeatures
 from jaxstruct.graphs.edge_lists import checked_edges
 from jaxstruct.graphs.elimination import Elimination, elimination, min_fill_width
@@ -36,48 +37,48 @@ class GraphInput(NamedTuple):
     plan: Elimination | None
 
 
-def _features(name: str, rows: PyTree, expected: str) -> Ragged | SparseFeatures:
-    """Rows of features as a Ragged [.., d], or SparseFeatures of two of them.
-
-    Raises:
-      ValueError: they are neither these nor a list of arrays.
-    """
-    if not isinstance(rows, SparseFeatures):
-        return _store(name, rows, expected, 2)
-    indices = _store(f"{name}.indices", rows.indices, expected, 2)
-    values = _store(f"{name}.values", rows.values, expected, 2)
-    if not np.array_equal(indices.lengths, values.lengths):
-        raise ValueError(f"{name}.indices and {name}.values must have the same rows")
-    return SparseFeatures(indices, values)
-
-
-def _store(name: str, rows: PyTree, expected: str, axes: int) -> Ragged:
-    """Rows as a Ragged of `axes` axes.
-
-    Raises:
-      ValueError: they are neither one nor a list of arrays.
-    """
-    store = rows if isinstance(rows, Ragged) else ragged(as_list(name, rows, expected))
-    if store.rows.ndim != axes and not (len(store.rows) == 0 and store.rows.ndim == 1):
-        raise ValueError(
-            f"{name} must be {expected}, got rows of {store.rows.ndim} axes: {text_of(rows)}"
-        )
-    return store
-
-
-def _lengths(store: Ragged | SparseFeatures) -> np.ndarray:
-    return (store.indices if isinstance(store, SparseFeatures) else store).lengths
-
-
-def _check_same(name: str, lengths: np.ndarray, of: str, wanted: np.ndarray) -> None:
+def check_lengths(name: str, lengths: np.ndarray, of: str, wanted: np.ndarray) -> None:
+    """Raise ValueError unless each of n graphs has as many entries in one list as in another."""
     if len(lengths) != len(wanted):
         raise ValueError(f"{name} holds {len(lengths)} graphs, {of} holds {len(wanted)}")
     wrong = np.flatnonzero(lengths != wanted)
     if wrong.size:
-        i = wrong[0]
-        raise ValueError(
-            f"{name}[{i}] has {lengths[i]} rows, but {of}[{i}] has {wanted[i]}: a row each"
-        )
+        i, more = wrong[0], f"but {of}[{wrong[0]}] has {wanted[wrong[0]]}: one each"
+        raise ValueError(f"{name}[{i}] has {lengths[i]} entries, {more}")
+
+
+def store_of(
+    name: str, rows: PyTree, axes: str, like: tuple[str, np.ndarray] | None = None, **range_: Any
+) -> Ragged:
+    """Rows of n graphs as a store.
+
+    Args:
+      rows: a list of n arrays, or a `Ragged`. axes: of the rows of all of them, see `spec.array`.
+      like: (name, [n] how many rows each graph must have). range_: kind and range of the rows.
+
+    Raises:
+      ValueError: they are something else.
+    """
+    expected = f"n arrays [{', '.join(axes.split())}], or a Ragged"
+    store = rows if isinstance(rows, Ragged) else ragged(as_list(name, rows, expected))
+    if len(store.rows):
+        array(name, store.rows, axes, **range_)
+    if like is not None:
+        check_lengths(name, store.lengths, *like)
+    return store
+
+
+def _features(
+    name: str, rows: PyTree, axes: str, like: tuple[str, np.ndarray] | None = None
+) -> tuple[PyTree, np.ndarray]:
+    """(rows of features, [n] how many)."""
+    if not isinstance(rows, SparseFeatures):
+        store = store_of(name, rows, f"{axes} d", like, kind="numbers")
+        return store, store.lengths
+    indices = store_of(f"{name}.indices", rows.indices, f"{axes} m", like)
+    same = f"{name}.indices", indices.lengths
+    values = store_of(f"{name}.values", rows.values, f"{axes} m", same, kind="numbers")
+    return SparseFeatures(indices, values), indices.lengths
 
 
 def _edge_store(edges: Sequence[np.ndarray] | Ragged, nodes: np.ndarray) -> Ragged:
@@ -129,29 +130,19 @@ def graph_inputs(
         refuses them.
     """
     check_flag("plans", plans)
-    features = _features("nodes", nodes, "n arrays [V, d], a Ragged, or SparseFeatures")
-    sizes = _lengths(features)
+    features, sizes = _features("nodes", nodes, "V")
     if not len(sizes) or not sizes.all():
         which = f"nodes[{np.flatnonzero(sizes == 0)[0]}] has no rows" if len(sizes) else "no graphs"
         raise ValueError(f"nodes: {which}; a graph needs at least one node")
     links = _edge_store(edges, sizes)
-    rows = None
+    like = "edges", links.lengths
+    rows = chosen = None
     if edge_features is not None:
-        rows = _features("edge_features", edge_features, "n arrays [E, p], or a Ragged")
-        _check_same("edge_features", _lengths(rows), "edges", links.lengths)
-    chosen = None
+        rows, _ = _features("edge_features", edge_features, "E", like)
     if kinds is not None:
-        chosen = _store("kinds", kinds, "n arrays [E] of integers, or a Ragged", 1)
-        _check_same("kinds", chosen.lengths, "edges", links.lengths)
-        if len(chosen.rows) and chosen.rows.dtype.kind not in "iu":
-            raise ValueError(f"kinds must be integers, got {chosen.rows.dtype}")
-        chosen = Ragged(chosen.rows.astype(np.int32), chosen.offsets)
+        found = store_of("kinds", kinds, "E", like)
+        chosen = Ragged(found.rows.astype(np.int32), found.offsets)
+    counts = sizes.astype(np.int32), links.lengths.astype(np.int32)
     return GraphInput(
-        features,
-        links,
-        rows,
-        chosen,
-        sizes.astype(np.int32),
-        links.lengths.astype(np.int32),
-        _plans(links, sizes) if plans else None,
+        features, links, rows, chosen, *counts, _plans(links, sizes) if plans else None
     )

@@ -19,25 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import checked_size, text_of
-from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import costs
-from jaxstruct.core.static import static
+from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array
+from jaxstruct.graphs.inputs import store_of
 
 NAMES = ("hamming", "normalised_hamming", "zero_one")
-
-
-@static
-class GraphLossKind:
-    """What a program of a loss depends on.
-
-    Fields:
-      by_size: whether costs are divided by the number of nodes.
-      whole: whether the loss is zero-one, of the labelling as a whole.
-    """
-
-    by_size: bool
-    whole: bool
 
 
 class GraphLoss(NamedTuple):
@@ -46,17 +34,19 @@ class GraphLoss(NamedTuple):
     Fields:
       costs: [S, S] what label y costs in place of y_true, 0 on the diagonal.
       weights: [W] of the classes of nodes, 1 first.
-      kind: static.
+      by_size: whether costs are divided by the number of nodes.
+      whole: whether it is zero-one, of the labelling as a whole.
     """
 
     costs: Array
     weights: Array
-    kind: GraphLossKind
+    by_size: Static
+    whole: Static
 
     @property
     def additive(self) -> bool:
         """Whether it is a sum over nodes."""
-        return not self.kind.whole
+        return not self.whole.value
 
 
 def graph_loss(
@@ -71,17 +61,16 @@ def graph_loss(
       ValueError: an unknown name, costs that are not [S, S], finite, >= 0, 0 on the diagonal, or
         weights that are not finite and >= 0, or that are given with zero_one.
     """
-    weights = _checked_weights(loss, node_weights)
-    if isinstance(loss, str):
-        if loss not in NAMES:
-            raise ValueError(
-                f"loss is {text_of(loss)}; choose one of {NAMES}, or an [S, S] matrix of costs"
-            )
-        kind = GraphLossKind(loss == "normalised_hamming", loss == "zero_one")
-        return GraphLoss(jnp.asarray(1 - np.eye(labels), dtype), jnp.asarray(weights, dtype), kind)
-    table = costs("loss", loss, "S S", {"S": labels}, f"; or give a name of {NAMES}")
-    kind = GraphLossKind(False, False)
-    return GraphLoss(jnp.asarray(table, dtype), jnp.asarray(weights, dtype), kind)
+    weights = jnp.asarray(_checked_weights(loss, node_weights), dtype)
+    if not isinstance(loss, str):
+        table = costs("loss", loss, "S S", {"S": labels}, f"; or give a name of {NAMES}")
+        return GraphLoss(jnp.asarray(table, dtype), weights, Static(False), Static(False))
+    if loss not in NAMES:
+        raise ValueError(
+            f"loss is {text_of(loss)}; choose one of {NAMES}, or an [S, S] matrix of costs"
+        )
+    by_size, whole = Static(loss == "normalised_hamming"), Static(loss == "zero_one")
+    return GraphLoss(jnp.asarray(1 - np.eye(labels), dtype), weights, by_size, whole)
 
 
 def _checked_weights(loss: str | np.ndarray, node_weights: Sequence[float]) -> np.ndarray:
@@ -114,20 +103,8 @@ def weighted_labels(
       ValueError: labels are out of range, classes are negative, or both are not of one shape.
     """
     S = checked_size("S", S, 2)
-    y, c = (own if isinstance(own, Ragged) else ragged(own) for own in (labels, classes))
-    for name, store in (("labels", y), ("classes", c)):
-        if store.rows.dtype.kind not in "iu" or store.rows.ndim != 1:
-            raise ValueError(f"{name} must be integers [V] of each graph, got {store!r}")
-    if not np.array_equal(y.offsets, c.offsets):
-        raise ValueError(
-            f"classes must have one for every label, got {c.lengths.tolist()[:8]} of labels of "
-            f"{y.lengths.tolist()[:8]} nodes"
-        )
-    if y.rows.size and (y.rows.min() < 0 or y.rows.max() >= S or c.rows.min() < 0):
-        raise ValueError(
-            f"labels must lie in 0..{S - 1} and classes be at least 0, got labels "
-            f"{y.rows.min()}..{y.rows.max()} and classes from {c.rows.min()}"
-        )
+    y = store_of("labels", labels, "nodes", within=range(S))
+    c = store_of("classes", classes, "nodes", ("labels", y.lengths), within=range(2**31))
     return Ragged((y.rows.astype(np.int64) + S * c.rows.astype(np.int64)), y.offsets, -1)
 
 
@@ -146,7 +123,7 @@ def node_costs(loss: GraphLoss, y_true: Array) -> Array:
     """[V, S] what each label would cost at each node, 0 on padding; of an additive loss."""
     weights = _weights_of(loss, y_true)
     costs = weights[:, None] * loss.costs[jnp.maximum(plain_labels(loss, y_true), 0)]
-    return costs / _size(weights) if loss.kind.by_size else costs
+    return costs / _size(weights) if loss.by_size.value else costs
 
 
 def delta(loss: GraphLoss, y_true: Array, y: Array) -> Array:
@@ -154,10 +131,10 @@ def delta(loss: GraphLoss, y_true: Array, y: Array) -> Array:
     weights = _weights_of(loss, y_true)
     labels = jnp.maximum(plain_labels(loss, y_true), 0)
     costs = weights * loss.costs[labels, jnp.maximum(plain_labels(loss, y), 0)]
-    if loss.kind.whole:
+    if loss.whole.value:
         return jnp.max(costs, initial=0)
     total = jnp.sum(costs)
-    return total / _size(weights) if loss.kind.by_size else total
+    return total / _size(weights) if loss.by_size.value else total
 
 
 def _size(weights: Array) -> Array:

@@ -22,15 +22,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_record, checked_size
-from jaxstruct.core.contract import Bounded
+from jaxstruct.core.contract import Bounded, Model, Oracles
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array
-from jaxstruct.core.types import AnyArray, Array
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.graphs.decoding import View
 from jaxstruct.graphs.edge_lists import complete_edges
-from jaxstruct.graphs.inputs import GraphInput
-from jaxstruct.graphs.oracles.relaxation import UNITS, relaxed
+from jaxstruct.graphs.inputs import GraphInput, store_of
+from jaxstruct.graphs.oracles.relaxation import UNITS, objective, relaxed
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 
 
@@ -46,37 +48,51 @@ class Marginals(NamedTuple):
     pairs: AnyArray
 
 
-def _in_ones(counts: Array, dtype: jnp.dtype) -> Array:
-    """Probabilities, 0 on padding."""
-    return jnp.maximum(counts, 0).astype(dtype) / UNITS
-
-
-def score_marginals(nodes: Array, pairs: Array, y: Marginals) -> Array:
-    """sum_v <nodes_v, p_v> + sum_e <pairs_e, p_e> of one graph, linear in the potentials."""
-    total = jnp.sum(nodes * _in_ones(y.nodes, nodes.dtype))
-    if not pairs.shape[0]:
-        return total
-    return total + jnp.sum(pairs * _in_ones(y.pairs, pairs.dtype))
-
-
-def mean_cost(costs: Array, y: Marginals) -> Array:
-    """sum_v <costs_v, p_v>; costs [V, S]."""
-    return jnp.sum(costs * _in_ones(y.nodes, costs.dtype))
-
-
 def labels_of(y: Marginals) -> Array:
     """[V] int32 the likeliest label of each node, ties to the lowest; PADDING on padding."""
     best = jnp.argmax(y.nodes, axis=-1).astype(jnp.int32)
     return jnp.where(y.nodes[..., 0] < 0, PADDING, best)
 
 
-def best_marginals(potentials: GraphPotentials, passes: int) -> Bounded:
+def _best(potentials: GraphPotentials, passes: int) -> Bounded:
     """The best marginals found of one graph, as an oracle returns them."""
     found = relaxed(potentials, passes)
     pairs = found.pairs
     if not pairs.shape[0]:
         pairs = jnp.full((1, *pairs.shape[1:]), PADDING, jnp.int32)
     return Bounded(Marginals(found.nodes, pairs), found.bound)
+
+
+def _score(view: View, theta: PyTree, y: Marginals) -> Array:
+    potentials, _ = view.graph(theta)
+    total = objective(y.nodes, potentials.nodes, (0, 1))
+    return (
+        total + objective(y.pairs, potentials.pairs, (0, 1, 2)) if len(potentials.pairs) else total
+    )
+
+
+def _decode(view: View, theta: PyTree) -> Marginals:
+    return _best(view.graph(theta)[0], view.decoding.passes).output
+
+
+def _loss(view: View, y_true: Marginals, y: Marginals) -> Array:
+    return objective(y.nodes, view.costs(labels_of(y_true)), (0, 1))
+
+
+def _loss_augmented(view: View, theta: PyTree, y_true: Marginals, scale: Array) -> Bounded:
+    potentials, _ = view.graph(theta)
+    nodes = potentials.nodes + scale * view.costs(labels_of(y_true))
+    return _best(potentials._replace(nodes=nodes), view.decoding.passes)
+
+
+def relaxed_parts(potentials: Partial, view: View) -> tuple[Model, Oracles]:
+    """A model of marginals in place of labellings, and its oracles.
+
+    Args:
+      potentials: of the model. view: of its labellings, with a loss that adds up over nodes.
+    """
+    model = Model(potentials, *(Partial(each, view) for each in (_score, _decode, _loss)))
+    return model, Oracles(loss_augmented_decode=Partial(_loss_augmented, view))
 
 
 def _one_hot(y: np.ndarray, S: int) -> np.ndarray:
@@ -120,14 +136,9 @@ def marginal_outputs(inputs: GraphInput, outputs: Ragged, number_of_labels: int)
     """
     check_record("inputs", inputs, GraphInput, "graph_inputs")
     S = checked_size("number_of_labels", number_of_labels, 2)
-    if not isinstance(outputs, Ragged) or outputs.rows.ndim != 1:
-        raise ValueError("outputs must be a Ragged of labels, one a node (see jaxstruct.ragged)")
-    sizes = np.asarray(inputs.number_of_nodes)
-    if not np.array_equal(outputs.lengths, sizes):
-        raise ValueError("outputs must hold a label for every node of the inputs")
+    like = "inputs.nodes", np.asarray(inputs.number_of_nodes)
+    outputs = store_of("outputs", outputs, "nodes", like, within=range(S))
     y = outputs.rows
-    if y.dtype.kind not in "iu" or (y < 0).any() or (y >= S).any():
-        raise ValueError(f"outputs must be integer labels 0..{S - 1}")
     edges = inputs.edges
     at = edges.rows + np.repeat(outputs.offsets[:-1], edges.lengths)[:, None]
     pairs = _of_pairs(y[at[:, 0]], y[at[:, 1]], S).astype(np.int32)

@@ -8,8 +8,6 @@ about 14 labels all 2^L sets are enumerated, so that every loss and every formul
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,8 +20,6 @@ from jaxstruct.core.checks import (
     checked_size,
 )
 from jaxstruct.core.contract import (
-    Bounded,
-    Contenders,
     Inference,
     InferenceFacts,
     Model,
@@ -36,28 +32,17 @@ from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array, features
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import Array, PyTree, SparseFeatures
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs import decoding as graph_decoding
-from jaxstruct.graphs.decoding import Decoding, best_found
+from jaxstruct.graphs.decoding import Decoding, View, decode, labelling_oracles, score
 from jaxstruct.graphs.edge_lists import complete_edges
 from jaxstruct.graphs.elimination import Elimination, elimination
 from jaxstruct.graphs.inference import graph_inference
-from jaxstruct.graphs.marginals import (
-    Marginals,
-    best_marginals,
-    check_marginals,
-    labels_of,
-    mean_cost,
-    score_marginals,
-)
-from jaxstruct.graphs.oracles.enumeration import (
-    MOST_LABELLINGS,
-    all_scores,
-    labelling,
-    number_of_labellings,
-)
+from jaxstruct.graphs.marginals import check_marginals, labels_of, relaxed_parts
+from jaxstruct.graphs.oracles.enumeration import MOST_LABELLINGS, number_of_labellings
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.row_features import add_rows, row_scores
 from jaxstruct.graphs.set_visits import SET_DIFFERENCES, plane_gram, squared_norm_of
 from jaxstruct.graphs.theta import SetTheta
 
@@ -110,29 +95,15 @@ def _of_ranking(y_true: Array) -> Array:
     return jnp.where((inside > 0) & (rest > 0), each, 0)
 
 
-def _delta(kind: _Kind, dtype: jnp.dtype, y_true: Array, y: Array) -> Array:
-    own = y_true.reshape((1,) * (y.ndim - 1) + (-1,))
-    return set_losses(kind.loss, own, y).astype(dtype)
-
-
-def _scores_of_labels(w: Array, x: PyTree) -> Array:
-    """[L] <u_l, Phi(x)>."""
-    if isinstance(x, SparseFeatures):
-        return x.values @ w.at[x.indices].get(mode="clip")
-    return x @ w
-
-
 def _potentials(kind: _Kind, w: PyTree, x: PyTree) -> SetTheta:
-    return SetTheta(_scores_of_labels(w["labels"], x), w["pairs"] if kind.pairs else None)
+    row = jax.tree.map(lambda leaf: leaf[None], x)
+    return SetTheta(row_scores(w["labels"], row)[0], w["pairs"] if kind.pairs else None)
 
 
-def _add(kind: _Kind, w: PyTree, x: PyTree, u: SetTheta) -> PyTree:
+def _add(w: PyTree, x: PyTree, u: SetTheta) -> PyTree:
     """w + A' u of a batch."""
-    if isinstance(x, SparseFeatures):
-        rows = x.values[..., None] * u.labels[:, None, :]
-        new = {"labels": w["labels"].at[x.indices].add(rows, mode="drop")}
-    else:
-        new = {"labels": w["labels"] + x.T @ u.labels}
+    rows = jax.tree.map(lambda leaf: leaf[:, None], x)
+    new = {"labels": add_rows(w["labels"], rows, u.labels[:, None])}
     if u.pairs is not None:
         new["pairs"] = w["pairs"] + jnp.sum(u.pairs, axis=0)
     return new
@@ -159,74 +130,24 @@ def _seen(kind: _Kind, theta: SetTheta) -> tuple[GraphPotentials, Elimination | 
     return _graph(kind, theta), None if listed else elimination(L, np.zeros((0, 2), np.int32))
 
 
-def _score(theta: SetTheta, y: Array) -> Array:
-    total = jnp.sum(theta.labels * y.astype(theta.labels.dtype))
-    if theta.pairs is None:
-        return total
-    first, second = np.triu_indices(theta.labels.shape[0], 1)
-    return total + jnp.sum(theta.pairs[jnp.arange(len(first)), y[first], y[second]])
-
-
-def _decode(kind: _Kind, theta: SetTheta) -> Array:
-    return best_found(kind.decoding, _graph(kind, theta), None).labels
-
-
 def _loss(kind: _Kind, like: Array, y_true: Array, y: Array) -> Array:
-    return _delta(kind, like.dtype, y_true, y)
+    return set_losses(kind.loss, y_true, y).astype(like.dtype)
 
 
-def _loss_augmented(kind: _Kind, theta: SetTheta, y_true: Array, scale: Array) -> Array | Bounded:
-    """Of an additive loss: what a wrong label costs goes to its node."""
-    graph = _graph(kind, theta)
-    costs = scale * _costs(kind, jnp.zeros((), graph.nodes.dtype), y_true)
-    best = best_found(kind.decoding, graph._replace(nodes=graph.nodes + costs), None)
-    return best.labels if best.bound is None else Bounded(best.labels, best.bound)
-
-
-def _contenders(kind: _Kind, theta: SetTheta, y_true: Array) -> Contenders:
-    """Every set is a level."""
-    L = kind.labels
-    scores = all_scores(_graph(kind, theta))
-    sets = labelling(jnp.arange(scores.shape[0]), L, 2)
-    wrong = jnp.any(sets != y_true[None], axis=1)
-    losses = _delta(kind, scores.dtype, y_true, sets)
-    return Contenders(losses, jnp.where(wrong, scores, -jnp.inf), ())
-
-
-def _output(kind: _Kind, trace: PyTree, level: Array) -> Array:
-    del trace
-    return labelling(level, kind.labels, 2)
-
-
-def _marginal_score(theta: SetTheta, y: Marginals) -> Array:
-    nodes = jnp.stack([jnp.zeros_like(theta.labels), theta.labels], axis=1)
-    pairs = jnp.zeros((0, 2, 2), nodes.dtype) if theta.pairs is None else theta.pairs
-    return score_marginals(nodes, pairs, y)
-
-
-def _marginal_decode(kind: _Kind, theta: SetTheta) -> Marginals:
-    return best_marginals(_graph(kind, theta), kind.decoding.passes).output
+def _plain(y_true: Array) -> Array:
+    return y_true
 
 
 def _costs(kind: _Kind, like: Array, y_true: Array) -> Array:
     """[L, 2] what each value of each label costs, of an additive loss."""
+    if kind.loss not in ADDITIVE:
+        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take one of {ADDITIVE}')
     each = jnp.ones(kind.labels, like.dtype)
     if kind.loss == "normalised_hamming":
         each = each / kind.labels
     elif kind.loss == "ranking":
         each = _of_ranking(y_true).astype(like.dtype)
     return each[:, None] * (jnp.arange(2)[None] != y_true[:, None])
-
-
-def _marginal_loss(kind: _Kind, like: Array, y_true: Marginals, y: Marginals) -> Array:
-    return mean_cost(_costs(kind, like, labels_of(y_true)), y)
-
-
-def _marginals_augmented(kind: _Kind, theta: SetTheta, y_true: Marginals, scale: Array) -> Bounded:
-    graph = _graph(kind, theta)
-    costs = scale * _costs(kind, jnp.zeros((), graph.nodes.dtype), labels_of(y_true))
-    graph = graph._replace(nodes=graph.nodes + costs)
-    return best_marginals(graph, kind.decoding.passes)
 
 
 def _check(d: int, L: int, relaxed: Static, inputs: PyTree, outputs: object = None) -> None:
@@ -241,64 +162,40 @@ def _check(d: int, L: int, relaxed: Static, inputs: PyTree, outputs: object = No
     array("outputs", outputs, "n L", "zeros and ones", sizes, range(2))
 
 
-def _relaxed_parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
-    """Of marginals in place of sets.
+def _parts(kind: _Kind, like: Array) -> tuple[Model, Oracles, Inference]:
+    """What differs between sets and their marginals.
 
     Raises:
-      ValueError: there are no pairs, or the loss does not add up.
+      ValueError: what is relaxed has no pairs, or the loss does not add up and not all are listed.
     """
+    potentials, costs = Partial(_potentials, kind), Partial(_costs, kind, like)
+    measured = Partial(_loss, kind, like)
+    view = View(Partial(_seen, kind), costs, measured, Partial(_plain), kind.decoding)
+    additive, name = kind.loss in ADDITIVE, kind.decoding.name
+    if not additive and name != "enumeration":
+        raise ValueError(
+            f'loss="{kind.loss}" needs inference="enumeration": it does not add up over labels, as '
+            f"{ADDITIVE} do"
+        )
+    if name != graph_decoding.RELAXED:
+        model = Model(potentials, Partial(score, view), Partial(decode, view), measured)
+        return model, labelling_oracles(view, additive, None), _inference(kind, costs)
     if not kind.pairs:
         raise ValueError(
             'inference="relaxed" needs pairs=True and two labels: without pairs nothing is relaxed'
         )
-    if kind.loss not in ADDITIVE:
-        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take one of {ADDITIVE}')
-    model = Model(
-        Partial(_potentials, kind), _marginal_score, Partial(_marginal_decode, kind),
-        Partial(_marginal_loss, kind, like),
-    )  # fmt: skip
-    return model, Oracles(loss_augmented_decode=Partial(_marginals_augmented, kind))
+    advice = Inference(facts=InferenceFacts(advice=graph_decoding.OF_RELAXED))
+    return *relaxed_parts(potentials, view), advice
 
 
-def _oracles(kind: _Kind) -> Oracles:
-    additive = Partial(_loss_augmented, kind) if kind.loss in ADDITIVE else None
-    if kind.decoding.name == "enumeration":
-        return Oracles(Partial(_contenders, kind), Partial(_output, kind), additive)
-    if additive is None:
-        raise ValueError(
-            f'loss="{kind.loss}" needs inference="enumeration": only hamming, '
-            "normalised_hamming and ranking add up over labels"
-        )
-    cheap = kind.decoding.cheap
-    if cheap is None:
-        return Oracles(loss_augmented_decode=additive)
-    first = Partial(_loss_augmented, dataclasses.replace(kind, decoding=cheap))
-    return Oracles(loss_augmented_decode=additive, cheap=Oracles(loss_augmented_decode=first))
-
-
-def _parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
-    model = Model(
-        Partial(_potentials, kind), _score, Partial(_decode, kind), Partial(_loss, kind, like)
-    )
-    return model, _oracles(kind)
-
-
-def _costs_of_labels(kind: _Kind, y_true: Array) -> Array:
-    if kind.loss not in ADDITIVE:
-        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take one of {ADDITIVE}')
-    return _costs(kind, jnp.zeros(()), y_true)
-
-
-def _inference(kind: _Kind, relaxed: bool) -> Inference:
-    if relaxed:
-        return Inference(facts=InferenceFacts(advice=graph_decoding.OF_RELAXED))
+def _inference(kind: _Kind, costs: Partial) -> Inference:
     if kind.pairs and 2**kind.labels > MOST_LABELLINGS:
         advice = (
             f"problem has {kind.labels} labels with pairs, more sets than the {MOST_LABELLINGS} "
             "that are listed: pairs=False has no such limit"
         )
         return Inference(facts=InferenceFacts(advice=advice))
-    return graph_inference(Partial(_seen, kind), Partial(_costs_of_labels, kind), of_sets=True)
+    return graph_inference(Partial(_seen, kind), costs, of_sets=True)
 
 
 def _squared_norm(w: PyTree, x: PyTree) -> Array:
@@ -357,12 +254,11 @@ def multi_label(
     if kind.pairs:
         zero["pairs"] = jnp.zeros((L * (L - 1) // 2, 2, 2), dtype)
     relaxed = inference == graph_decoding.RELAXED
-    model, oracles = (_relaxed_parts if relaxed else _parts)(kind, jnp.zeros((), dtype))
-    space = Space(add=Partial(_add, kind), gram_action=_gram_action, squared_norm=_squared_norm)
+    model, oracles, asked = _parts(kind, jnp.zeros((), dtype))
+    space = Space(add=_add, gram_action=_gram_action, squared_norm=_squared_norm)
     if not relaxed:
         space = space._replace(
             plane_gram=Partial(plane_gram, Static(kind.pairs)), differences=SET_DIFFERENCES
         )
     check = Partial(_check, d, L, Static(relaxed))
-    asked = _inference(kind, relaxed)
     return make_problem(zero, model, oracles, space, check, _PADDING, asked, tested=True)

@@ -9,14 +9,16 @@ whose labels are their joint labels; see `factors`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.lengths import known
 from jaxstruct.core.spec import one_example
-from jaxstruct.core.types import AnyArray, Array
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 PADDING = -1
 """The label of nodes beyond the last one, and both ends of edges beyond the last one."""
@@ -56,6 +58,44 @@ class Labelled(NamedTuple):
 
     labels: Array
     score: Array
+
+
+class GraphMarginals(NamedTuple):
+    """Probabilities of labels and of pairs of joined labels of ONE graph.
+
+    Fields:
+      nodes: [V, S] p(y_v = s), 0 beyond the last node.
+      pairs: [E, S, S] p(y_a = s, y_b = s') of edge (a, b), 0 beyond the last edge.
+      log_partition: scalar log Z, of whatever kind the oracle computes.
+    """
+
+    nodes: Array
+    pairs: Array
+    log_partition: Array
+
+
+def log_partition_of(found: Callable) -> Callable:
+    """(potentials, ..) -> the log_partition of what is found, of which its marginals are the
+    gradient: first derivatives in reverse mode.
+
+    Args:
+      found: (potentials, ..) -> a record that has the fields of `GraphMarginals`.
+    """
+
+    @jax.custom_vjp
+    def value(potentials: GraphPotentials, *rest: PyTree) -> Array:
+        return found(potentials, *rest).log_partition
+
+    def forward(potentials: GraphPotentials, *rest: PyTree) -> tuple[Array, PyTree]:
+        marginals = found(potentials, *rest)
+        return marginals.log_partition, (marginals.nodes, marginals.pairs, [None] * len(rest))
+
+    def backward(counts: PyTree, cotangent: Array) -> tuple:
+        nodes, pairs, rest = counts
+        return GraphPotentials(nodes * cotangent, None, pairs * cotangent, None, None), *rest
+
+    value.defvjp(forward, backward)
+    return value
 
 
 def score_labels(potentials: GraphPotentials, labels: Array) -> Array:

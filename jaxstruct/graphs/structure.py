@@ -10,7 +10,6 @@ for every kind of edge, and features of edges with label pairs, as chosen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,12 +24,9 @@ from jaxstruct.core.checks import (
     checked_size,
 )
 from jaxstruct.core.contract import (
-    Bounded,
-    Contenders,
     Inference,
     InferenceFacts,
     Model,
-    Oracles,
     Padding,
     Problem,
     Space,
@@ -40,25 +36,21 @@ from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs import decoding as graph_decoding
-from jaxstruct.graphs.decoding import Best, Decoding, best_found
+from jaxstruct.graphs.decoding import Decoding, View, decode, labelling_oracles, score
+from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.example_checks import check_graphs
 from jaxstruct.graphs.inference import graph_inference, seen_graph
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs, plain_labels
-from jaxstruct.graphs.marginals import (
-    Marginals,
-    best_marginals,
-    check_marginals,
-    labels_of,
-    mean_cost,
-    score_marginals,
-)
-from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
+from jaxstruct.graphs.marginals import Marginals, check_marginals, relaxed_parts
 from jaxstruct.graphs.oracles.reweighted import PASSES
-from jaxstruct.graphs.oracles.variable_elimination import best_other
-from jaxstruct.graphs.potentials import PADDING, score_labels
+from jaxstruct.graphs.potentials import GraphPotentials
 from jaxstruct.graphs.row_features import add_rows, row_action, row_scores
 from jaxstruct.graphs.theta import GraphTheta, graph_potentials_of
+
+NOT_ADDITIVE = (
+    'loss="zero_one" does not add up over nodes: take "hamming", "normalised_hamming" or costs'
+)
 
 
 @static
@@ -71,14 +63,6 @@ class GraphSizes:
     edge_features: int
     edge_kinds: int
     node_classes: int
-
-
-class _Graph(NamedTuple):
-    """What the functions of a structure are bound to."""
-
-    loss: GraphLoss
-    decoding: Decoding
-    symmetric: Static
 
 
 def _output_sizes(x: GraphInput) -> int:
@@ -101,7 +85,7 @@ def _mean_of_both(tables: Array) -> Array:
     return (tables + jnp.swapaxes(tables, -1, -2)) / 2
 
 
-def _potentials(tables: _Graph, w: PyTree, x: GraphInput) -> GraphTheta:
+def _potentials(symmetric: Static, w: PyTree, x: GraphInput) -> GraphTheta:
     nodes = row_scores(w["nodes"], x.nodes)
     E, S = x.edges.shape[0], nodes.shape[1]
     pairs = jnp.zeros((E, S, S), nodes.dtype)
@@ -110,7 +94,7 @@ def _potentials(tables: _Graph, w: PyTree, x: GraphInput) -> GraphTheta:
         pairs = pairs + w["pairs"].at[rows].get(mode="clip")
     if "edges" in w:
         pairs = pairs + row_scores(w["edges"], x.edge_features).reshape(E, S, S)
-    if tables.symmetric.value:
+    if symmetric.value:
         pairs = _mean_of_both(pairs)
     return GraphTheta(nodes, pairs, x.edges, x.number_of_nodes, x.number_of_edges, x.plan)
 
@@ -122,10 +106,10 @@ def _real_parts(u: GraphTheta) -> tuple[Array, Array]:
     return nodes, jnp.where((jnp.arange(E) < u.number_of_edges)[:, None, None], u.pairs, 0)
 
 
-def _add(tables: _Graph, w: PyTree, x: GraphInput, u: GraphTheta) -> PyTree:
+def _add(symmetric: Static, w: PyTree, x: GraphInput, u: GraphTheta) -> PyTree:
     """w + A' u of a batch."""
     nodes, pairs = jax.vmap(_real_parts)(u)
-    if tables.symmetric.value:
+    if symmetric.value:
         pairs = _mean_of_both(pairs)
     B, E, S, _ = pairs.shape
     new = {"nodes": add_rows(w["nodes"], x.nodes, nodes)}
@@ -137,11 +121,11 @@ def _add(tables: _Graph, w: PyTree, x: GraphInput, u: GraphTheta) -> PyTree:
     return new
 
 
-def _gram_action(sizes: GraphSizes, tables: _Graph, x: GraphInput, u: GraphTheta) -> GraphTheta:
+def _gram_action(sizes: GraphSizes, symmetric: Static, x: GraphInput, u: GraphTheta) -> GraphTheta:
     """A_x A_x' u through inner products of the rows."""
     nodes, pairs = _real_parts(u)
     E, S, _ = pairs.shape
-    if tables.symmetric.value:
+    if symmetric.value:
         pairs = _mean_of_both(pairs)
     moved = jnp.zeros_like(pairs)
     if sizes.edge_kinds:
@@ -154,158 +138,15 @@ def _gram_action(sizes: GraphSizes, tables: _Graph, x: GraphInput, u: GraphTheta
     return u._replace(nodes=row_action(x.nodes, nodes), pairs=moved)
 
 
-def _score(tables: _Graph, theta: GraphTheta, y: Array) -> Array:
-    return score_labels(graph_potentials_of(theta), plain_labels(tables.loss, y))
-
-
-def _best(tables: _Graph, theta: GraphTheta) -> Best:
-    return best_found(tables.decoding, graph_potentials_of(theta), theta.plan)
-
-
-def _answer(best: Best) -> Array | Bounded:
-    return best.labels if best.bound is None else Bounded(best.labels, best.bound)
-
-
-def _decode(tables: _Graph, theta: GraphTheta) -> Array:
-    return _best(tables, theta).labels
-
-
-def _loss(tables: _Graph, y_true: Array, y: Array) -> Array:
-    return delta(tables.loss, y_true, y)
-
-
-def _costs(tables: _Graph, y_true: Array) -> Array:
+def _costs(loss: GraphLoss, y_true: Array) -> Array:
     """[V, S] of an additive loss."""
-    if not tables.loss.additive:
-        raise ValueError(
-            'the loss of the graphs does not add up over nodes: take loss="hamming", '
-            '"normalised_hamming" or [S, S] costs'
-        )
-    return node_costs(tables.loss, y_true)
+    if not loss.additive:
+        raise ValueError(NOT_ADDITIVE)
+    return node_costs(loss, y_true)
 
 
-def _loss_augmented(
-    tables: _Graph, theta: GraphTheta, y_true: Array, scale: Array
-) -> Array | Bounded:
-    costs = scale * node_costs(tables.loss, y_true)
-    return _answer(_best(tables, theta._replace(nodes=theta.nodes + costs)))
-
-
-def _best_other(tables: _Graph, theta: GraphTheta, y_true: Array) -> Best:
-    """The best y != y_true: some node has another label, whichever it is; ties to the lowest."""
-    right = plain_labels(tables.loss, y_true)
-    if tables.decoding.name == "elimination" and theta.plan is not None:
-        return Best(best_other(graph_potentials_of(theta), theta.plan, right).labels, None)
-    V, S = theta.nodes.shape
-    at, labels = jnp.arange(V), jnp.arange(S)
-
-    def without(v: Array) -> tuple[Array, Array, Array]:
-        barred = (at == v)[:, None] & (labels[None] == right[v])
-        nodes = jnp.where(barred, -jnp.inf, theta.nodes)
-        best = _best(tables, theta._replace(nodes=nodes))
-        value = _score(tables, theta._replace(nodes=nodes), best.labels)
-        real = v < theta.number_of_nodes
-        bound = value if best.bound is None else best.bound
-        lowest = jnp.asarray(-jnp.inf, value.dtype)
-        return best.labels, jnp.where(real, value, lowest), jnp.where(real, bound, lowest)
-
-    every, values, bounds = jax.vmap(without)(at)
-    first = jnp.argmax(values)
-    found = values[first] > -jnp.inf
-    y = jnp.where(found, every[first], y_true)
-    exact = tables.decoding.name in graph_decoding.EXACT
-    return Best(y, None if exact else jnp.max(bounds))
-
-
-def _best_wrong(tables: _Graph, theta: GraphTheta, y_true: Array) -> Array | Bounded:
-    return _answer(_best_other(tables, theta, y_true))
-
-
-def _level_losses(tables: _Graph, y_true: Array) -> Array:
-    del y_true
-    return jnp.ones(1, tables.loss.costs.dtype)
-
-
-def _best_by_level(
-    tables: _Graph, theta: GraphTheta, y_true: Array, offsets: Array, slopes: Array
-) -> Array | Bounded:
-    """Zero-one: all wrong outputs are of one level."""
-    best = _best_other(tables, theta, y_true)
-    if best.bound is None:
-        return best.labels
-    return Bounded(best.labels, offsets[0] + slopes[0] * best.bound)
-
-
-def _contenders(tables: _Graph, theta: GraphTheta, y_true: Array) -> Contenders:
-    """Every labelling is a level."""
-    V, S = theta.nodes.shape
-    scores = all_scores(graph_potentials_of(theta))
-    labels = labelling(jnp.arange(scores.shape[0]), V, S)
-    real = (jnp.arange(V) < theta.number_of_nodes)[None]
-    labels = jnp.where(real, labels, PADDING)
-    losses = jax.vmap(_loss, (None, None, 0))(tables, y_true, labels)
-    wrong = jnp.any(labels != plain_labels(tables.loss, y_true)[None], axis=1)
-    return Contenders(losses, jnp.where(wrong, scores, -jnp.inf), theta)
-
-
-def _output(trace: GraphTheta, level: Array) -> Array:
-    V, S = trace.nodes.shape
-    return jnp.where(jnp.arange(V) < trace.number_of_nodes, labelling(level, V, S), PADDING)
-
-
-def _oracles(tables: _Graph) -> Oracles:
-    additive = tables.loss.additive
-    augmented = Partial(_loss_augmented, tables) if additive else None
-    if tables.decoding.name == "enumeration":
-        return Oracles(
-            contenders=Partial(_contenders, tables), output=_output, loss_augmented_decode=augmented
-        )
-    cheap = tables.decoding.cheap
-    return Oracles(
-        cheap=None if cheap is None else _oracles(tables._replace(decoding=cheap)),
-        loss_augmented_decode=augmented,
-        best_wrong=Partial(_best_wrong, tables),
-        level_losses=None if additive else Partial(_level_losses, tables),
-        best_by_level=None if additive else Partial(_best_by_level, tables),
-    )
-
-
-def _marginal_score(theta: GraphTheta, y: Marginals) -> Array:
-    return score_marginals(*_real_parts(theta), y)
-
-
-def _marginal_decode(tables: _Graph, theta: GraphTheta) -> Marginals:
-    return best_marginals(graph_potentials_of(theta), tables.decoding.passes).output
-
-
-def _marginal_loss(tables: _Graph, y_true: Marginals, y: Marginals) -> Array:
-    return mean_cost(node_costs(tables.loss, labels_of(y_true)), y)
-
-
-def _marginals_augmented(
-    tables: _Graph, theta: GraphTheta, y_true: Marginals, scale: Array
-) -> Bounded:
-    costs = scale * node_costs(tables.loss, labels_of(y_true))
-    graph = graph_potentials_of(theta._replace(nodes=theta.nodes + costs))
-    return best_marginals(graph, tables.decoding.passes)
-
-
-def _relaxed_parts(tables: _Graph) -> tuple[Model, Oracles]:
-    """Of marginals in place of labellings.
-
-    Raises:
-      ValueError: the loss does not add up over nodes.
-    """
-    if not tables.loss.additive:
-        raise ValueError(
-            'loss="zero_one" does not add up over nodes, which inference="relaxed" needs: take '
-            '"hamming", "normalised_hamming" or costs'
-        )
-    model = Model(
-        Partial(_potentials, tables), _marginal_score, Partial(_marginal_decode, tables),
-        Partial(_marginal_loss, tables),
-    )  # fmt: skip
-    return model, Oracles(loss_augmented_decode=Partial(_marginals_augmented, tables))
+def _graph(theta: GraphTheta) -> tuple[GraphPotentials, Elimination | None]:
+    return graph_potentials_of(theta), theta.plan
 
 
 def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
@@ -319,35 +160,39 @@ def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
 
 
 def _check(
-    sizes: GraphSizes, tables: _Graph, inputs: GraphInput, outputs: np.ndarray | None = None
+    sizes: GraphSizes, way: Decoding, inputs: GraphInput, outputs: np.ndarray | None = None
 ) -> None:
-    if tables.decoding.name != graph_decoding.RELAXED:
-        check_graphs(sizes, tables.decoding.name, inputs, outputs)
-        return
-    check_graphs(sizes, tables.decoding.name, inputs)
-    if outputs is not None:
+    relaxed = way.name == graph_decoding.RELAXED
+    check_graphs(sizes, way.name, inputs, None if relaxed else outputs)
+    if relaxed and outputs is not None:
         check_marginals(outputs, "graphs.marginal_outputs")
 
 
-def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
+def _assembled(
+    sizes: GraphSizes, loss: GraphLoss, way: Decoding, symmetric: Static, dtype: str
+) -> Problem:
+    """The problem of checked options."""
     space = Space(
-        add=Partial(_add, tables),
-        gram_action=Partial(_gram_action, sizes, tables),
+        add=Partial(_add, symmetric),
+        gram_action=Partial(_gram_action, sizes, symmetric),
         squared_norm=_squared_norm,
     )
-    relaxed = tables.decoding.name == graph_decoding.RELAXED
-    model = Model(
-        Partial(_potentials, tables), Partial(_score, tables), Partial(_decode, tables),
-        Partial(_loss, tables),
-    )  # fmt: skip
+    measured, plain = Partial(delta, loss), Partial(plain_labels, loss)
+    view = View(Partial(_graph), Partial(_costs, loss), measured, plain, way)
+    potentials = Partial(_potentials, symmetric)
+    relaxed = way.name == graph_decoding.RELAXED
+    if relaxed and not loss.additive:
+        raise ValueError(NOT_ADDITIVE)
     if relaxed:
+        model, oracles = relaxed_parts(potentials, view)
         inference = Inference(facts=InferenceFacts(advice=graph_decoding.OF_RELAXED))
     else:
-        enumerates = Static(tables.decoding.name == "enumeration")
-        inference = graph_inference(Partial(seen_graph, enumerates), Partial(_costs, tables))
-    model, oracles = _relaxed_parts(tables) if relaxed else (model, _oracles(tables))
+        model = Model(potentials, Partial(score, view), Partial(decode, view), measured)
+        oracles = labelling_oracles(view, loss.additive, jnp.zeros((), dtype))
+        enumerates = Static(way.name == "enumeration")
+        inference = graph_inference(Partial(seen_graph, enumerates), view.costs)
     return make_problem(
-        _initial_weights(sizes, dtype), model, oracles, space, Partial(_check, sizes, tables),
+        _initial_weights(sizes, dtype), model, oracles, space, Partial(_check, sizes, way),
         _PADDING_OF_MARGINALS if relaxed else _PADDING, inference, tested=True,
     )  # fmt: skip
 
@@ -420,7 +265,7 @@ def graph_labelling(
             "of nodes; take another inference, or costs with a row of zeros for a label to ignore"
         )
     way = Decoding(inference, checked_size("passes", passes))
-    return _assembled(sizes, _Graph(losses, way, Static(bool(symmetric))), dtype)
+    return _assembled(sizes, losses, way, Static(bool(symmetric)), dtype)
 
 
 def _squared_norm(w: PyTree, x: PyTree) -> Array:

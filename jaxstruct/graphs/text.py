@@ -12,7 +12,7 @@ def factor_text(graph: FactorGraph, names: Sequence[str] | None = None) -> str:
     """The tables of a factor graph, a line each, and its nodes on the first line.
 
     Args:
-      graph: of `factor_graph` or `network_factors`.
+      graph: of `factor_graph`.
       names: [n] of the nodes; None for their numbers.
 
     Returns:

@@ -179,7 +179,7 @@ def test_scores_are_those_of_psi() -> None:
         ({"inference": "elimination"}, "inference is 'elimination'; choose one of"),
         ({"inference": "modes", "loss": "f1"}, 'loss="f1" needs inference="enumeration"'),
         ({"pairs": "no"}, "pairs must be True or False"),
-        ({"inference": "relaxed", "loss": "f1"}, 'loss="f1" does not add up over labels'),
+        ({"inference": "relaxed", "loss": "f1"}, 'loss="f1" needs inference="enumeration"'),
         ({"inference": "relaxed", "pairs": False}, 'inference="relaxed" needs pairs=True'),
     ],
 )

@@ -160,10 +160,10 @@ def test_without_a_loss_weights_change_nothing(formulation: str) -> None:
 @pytest.mark.parametrize(
     ("labels", "classes", "message"),
     [
-        ([[0, 2]], [[0, 0]], r"labels must lie in 0..1 and classes be at least 0, got labels 0..2"),
-        ([[0, 1]], [[0, -1]], "and classes from -1"),
-        ([[0, 1]], [[0]], r"classes must have one for every label, got \[1\] of labels of \[2\]"),
-        ([[0.5, 1]], [[0, 0]], "labels must be integers"),
+        ([[0, 2]], [[0, 0]], r"labels\[1\] is 2: expected 0..1"),
+        ([[0, 1]], [[0, -1]], r"classes\[1\] is -1: expected 0.."),
+        ([[0, 1]], [[0]], r"classes\[0\] has 1 entries, but labels\[0\] has 2: one each"),
+        ([[0.5, 1]], [[0, 0]], r"labels must be \[nodes\] integers"),
     ],
 )
 def test_refusals_of_weighted_labels(labels: list, classes: list, message: str) -> None:
@@ -340,13 +340,13 @@ ROWS, EDGES = [np.zeros((2, 3))] * 2, [np.array([[0, 1]]), np.zeros((0, 2), int)
         ((ROWS, [[[0, 2]], []]), {}, r"edges\[0\]\[0, 1\] is 2: expected 0..1, the nodes"),
         ((ROWS, [[[1, 1]], []]), {}, r"edges\[0\]\[0\] is \[1, 1\]: expected two nodes"),
         ((ROWS, [[[0, 1], [1, 0]], []]), {}, r"edges\[0\]\[0\] and edges\[0\]\[1\] both join"),
-        ((ROWS, EDGES), {"kinds": [[0], [1]]}, r"kinds\[1\] has 1 rows, but edges\[1\] has 0"),
-        ((ROWS, EDGES), {"kinds": [[0.5], []]}, "kinds must be integers"),
+        ((ROWS, EDGES), {"kinds": [[0], [1]]}, r"kinds\[1\] has 1 entries, but edges\[1\] has 0"),
+        ((ROWS, EDGES), {"kinds": [[0.5], []]}, r"kinds must be \[E\] integers"),
         (
             (ROWS, EDGES), {"edge_features": [np.zeros((2, 1)), np.zeros((0, 1))]},
-            r"edge_features\[0\] has 2 rows, but edges\[0\] has 1",
+            r"edge_features\[0\] has 2 entries, but edges\[0\] has 1",
         ),
-        (([np.zeros(2)], EDGES[:1]), {}, r"nodes must be n arrays \[V, d\]"),
+        (([np.zeros(2)], EDGES[:1]), {}, r"nodes must be \[V, d\] numbers"),
         ((ROWS, EDGES), {"plans": 1}, "plans must be True or False"),
     ],
 )  # fmt: skip

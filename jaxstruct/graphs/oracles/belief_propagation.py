@@ -9,40 +9,41 @@ fixed point is a stationary point of the Bethe free energy, and there may be non
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.checks import check_choice
 from jaxstruct.core.finite import finite_or_zero
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.semiring import Best, Sums
+from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.flooding import Schedule, flooding
 from jaxstruct.graphs.oracles.layout import (
     Layout,
     arranged,
-    batch_of,
     first_argmax,
     in_given_order,
+    mean_of,
     padded_labels,
     score,
-    widened,
+    shares_of,
 )
 from jaxstruct.graphs.oracles.sweeps import (
     Messages,
+    Rest,
+    begun,
+    both_ways,
+    checked_call,
     decided,
     degrees,
     edge_beliefs,
-    log_sum,
-    maximum,
     no_messages,
-    sweep,
+    to_rest,
     whole_shares,
 )
-from jaxstruct.graphs.potentials import GraphPotentials, checked_potentials
+from jaxstruct.graphs.potentials import GraphPotentials
 
 PASSES = 200
 TOLERANCE = 1e-5
@@ -76,40 +77,8 @@ class Propagated(NamedTuple):
     passes: Array
 
 
-class _State(NamedTuple):
-    messages: PyTree
-    residual: Array
-    passes: Array
-    turn: Array
-
-
-def _serial(layout: Layout, reduce: Callable, dampen: Array) -> Schedule:
-    shares = whole_shares(layout)
-
-    def both(messages: Messages, going: Array) -> tuple[Messages, Array]:
-        up = sweep(layout, messages, shares, reduce, upward=True, dampen=dampen)
-        down = sweep(layout, up.messages, shares, reduce, upward=False, dampen=dampen)
-        new = jax.tree.map(
-            lambda fresh, old: jnp.where(going[None, None], fresh, old), down.messages, messages
-        )
-        return new, jnp.maximum(up.change, down.change)
-
-    return Schedule(no_messages(layout), both, lambda messages: messages)
-
-
-def _normalised(table: Array, axes: tuple[int, ...], summed: bool) -> Array:
-    """Beliefs as probabilities, or less their maximum; all 0 or -inf where nothing is allowed."""
-    less = table - finite_or_zero(jnp.max(table, axis=axes, keepdims=True))
-    if not summed:
-        return less
-    weights = jnp.exp(less)
-    total = jnp.sum(weights, axis=axes, keepdims=True)
-    return weights / jnp.where(total > 0, total, 1)
-
-
-def _information(p: Array, axes: tuple[int, ...]) -> Array:
-    """sum p log p."""
-    return jnp.sum(jnp.where(p > 0, p * jnp.log(jnp.where(p > 0, p, 1)), 0), axis=axes)
+def _less_maximum(table: Array, axes: tuple[int, ...]) -> Array:
+    return table - finite_or_zero(jnp.max(table, axis=axes, keepdims=True))
 
 
 def _bethe(layout: Layout, nodes: Array, pairs: Array) -> Array:
@@ -117,23 +86,24 @@ def _bethe(layout: Layout, nodes: Array, pairs: Array) -> Array:
     up, down = degrees(layout)
     real, used = layout.real, layout.low < layout.nodes.shape[0]
 
-    def mean(p: Array, table: Array, axes: tuple[int, ...]) -> Array:
-        return jnp.sum(jnp.where(p > 0, p * jnp.where(p > 0, table, 0), 0), axis=axes)
+    def information(p: Array, axes: tuple[int, ...]) -> Array:
+        return mean_of(p, jnp.log(p), axes)
 
-    of_nodes = mean(nodes, layout.nodes, (1,)) - (1 - up - down) * _information(nodes, (1,))
-    of_edges = mean(pairs, layout.pairs, (1, 2)) - _information(pairs, (1, 2))
+    of_nodes = mean_of(nodes, layout.nodes, (1,)) - (1 - up - down) * information(nodes, (1,))
+    of_edges = mean_of(pairs, layout.pairs, (1, 2)) - information(pairs, (1, 2))
     some = jnp.all(jnp.where(real, jnp.any(nodes > 0, axis=1), True), axis=0)
     total = jnp.sum(jnp.where(real, of_nodes, 0), axis=0)
     total = total + jnp.sum(jnp.where(used, of_edges, 0), axis=0)
     return jnp.where(some, total, -jnp.inf)
 
 
-def _results(layout: Layout, state: _State, tolerance: Array, summed: bool) -> Propagated:
+def _results(layout: Layout, state: Rest, tolerance: Array, summed: bool) -> Propagated:
     messages = state.messages
     labels = first_argmax(messages.beliefs, 1) if summed else decided(layout, messages)
     value = score(layout, labels)
-    nodes = _normalised(messages.beliefs, (1,), summed)
-    pairs = _normalised(edge_beliefs(layout, messages), (1, 2), summed)
+    normal = shares_of if summed else _less_maximum
+    nodes = normal(messages.beliefs, (1,))
+    pairs = normal(edge_beliefs(layout, messages), (1, 2))
     total = _bethe(layout, nodes, pairs) if summed else value
     real, used = layout.real[:, None], (layout.low < layout.nodes.shape[0])[:, None, None]
     return Propagated(
@@ -156,38 +126,15 @@ def _kernel(
     tolerance: Array,
     dampen: Array,
 ) -> Propagated:
-    batch = batch_of(potentials, passes, tolerance, dampen)
-    narrow = arranged(potentials, batch)
-    layout = widened(narrow, batch)
-    B, dtype = layout.nodes.shape[2], layout.nodes.dtype
-    most = jnp.broadcast_to(passes, (B,))
-    tolerance = jnp.broadcast_to(tolerance, (B,)).astype(dtype)
-    dampen = jnp.max(dampen).astype(dtype)
+    layout, most, tolerance = begun(potentials, passes, tolerance, dampen)
+    dampen = jnp.max(dampen).astype(layout.nodes.dtype)
+    rule = Sums() if summed else Best()
     if schedule == "flooding":
-        plan = flooding(narrow, summed, dampen)
+        plan = flooding(arranged(potentials, len(most)), rule, dampen)
     else:
-        plan = _serial(layout, log_sum if summed else maximum, dampen)
-
-    def open_(state: _State) -> Array:
-        return (state.residual > tolerance) & (state.turn < most)
-
-    def body(state: _State) -> _State:
-        going = open_(state)
-        new, change = plan.turn(state.messages, going)
-        return _State(
-            new,
-            jnp.where(going, change, state.residual),
-            jnp.where(going, state.turn + 1, state.passes),
-            state.turn + 1,
-        )
-
-    first = _State(
-        plan.first,
-        jnp.full(B, jnp.inf, dtype),
-        jnp.zeros(B, jnp.int32),
-        jnp.int32(0),
-    )
-    last = jax.lax.while_loop(lambda state: jnp.any(open_(state)), body, first)
+        turn = both_ways(layout, whole_shares(layout), rule, dampen)
+        plan = Schedule(no_messages(layout), turn, lambda messages: messages)
+    last = to_rest(plan.first, plan.turn, most, tolerance)
     last = last._replace(messages=Messages(*plan.read(last.messages)))
     return _results(layout, last, tolerance, summed)
 
@@ -232,13 +179,7 @@ def belief_propagation(
     """
     check_choice("kind", kind, ("sum", "max"))
     check_choice("schedule", schedule, SCHEDULES)
-    if isinstance(passes, int) and passes < 1:
-        raise ValueError(f"passes must be at least 1, got {passes}")
     if isinstance(damping, (int, float)) and not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), got {damping}")
-    return _PROGRAMS[schedule, kind == "sum"](
-        checked_potentials(potentials),
-        jnp.asarray(passes, jnp.int32),
-        jnp.asarray(tolerance),
-        jnp.asarray(damping),
-    )
+    arguments = checked_call(potentials, passes, tolerance, damping)
+    return _PROGRAMS[schedule, kind == "sum"](*arguments)

@@ -11,6 +11,7 @@ from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import (
     Layout,
+    at_ends,
     batch_of,
     first_argmax,
     laid_out,
@@ -40,15 +41,9 @@ class _State(NamedTuple):
 
 def _conditional(layout: Layout, labels: Array) -> Array:
     """[V, S, B] what each label of a node would score, the labels of all others given."""
-    V = layout.nodes.shape[0]
-    if not layout.low.shape[0]:
-        return layout.nodes
-
-    def at(index: Array) -> Array:
-        return jnp.take_along_axis(labels, jnp.minimum(index, V - 1), axis=0)
-
-    into_low = jnp.take_along_axis(layout.pairs, at(layout.high)[:, None, None], axis=2)[:, :, 0]
-    into_high = jnp.take_along_axis(layout.pairs, at(layout.low)[:, None, None], axis=1)[:, 0]
+    V, high, low = len(labels), at_ends(labels, layout.high), at_ends(labels, layout.low)
+    into_low = jnp.take_along_axis(layout.pairs, high[:, None, None], axis=2)[:, :, 0]
+    into_high = jnp.take_along_axis(layout.pairs, low[:, None, None], axis=1)[:, 0]
     met = summed_at(V, layout.low, into_low) + summed_at(V, layout.high, into_high)
     return layout.nodes + met
 

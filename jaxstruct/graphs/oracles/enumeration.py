@@ -6,13 +6,16 @@ between: two short lists and one product of matrices of one-hot labels make all 
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.types import Array
-from jaxstruct.graphs.oracles.layout import batch_of, first_argmax, laid_out, summed_at
+from jaxstruct.graphs.oracles.layout import Layout, batch_of, first_argmax, laid_out, summed_at
 from jaxstruct.graphs.potentials import (
     PADDING,
     GraphPotentials,
@@ -46,70 +49,68 @@ def labelling(number: Array, V: int, S: int) -> Array:
     return number.astype(jnp.int32)[..., None] // powers % S
 
 
+def numbered(nodes: Array, count: Array, number: Array) -> Array:
+    """[.., V] int32 labels of labellings by their number [..], PADDING beyond the last node.
+
+    Args:
+      nodes: [V, S] potentials. count: how many nodes there are.
+    """
+    real = (jnp.arange(len(nodes)) < count).reshape((1,) * number.ndim + (-1,))
+    return jnp.where(real, labelling(number, *nodes.shape), PADDING)
+
+
 def _one_hot(nodes: int, S: int) -> np.ndarray:
     """[S^nodes, nodes S] the labels of every labelling of some nodes."""
     every = np.arange(S**nodes)[:, None] // S ** np.arange(nodes - 1, -1, -1) % S
     return (every[:, :, None] == np.arange(S)).reshape(len(every), nodes * S).astype(np.float32)
 
 
-def _couplings(low: Array, high: Array, pairs: Array, V: int) -> Array:
-    """[V S, V S, B] the tables of all edges, above the diagonal of nodes."""
-    S, B = pairs.shape[1], pairs.shape[3]
-    place = jnp.where(low < V, low * V + high, V * V)
-    dense = summed_at(V * V, place, pairs).reshape(V, V, S, S, B)
-    return jnp.swapaxes(dense, 1, 2).reshape(V * S, V * S, B)
-
-
-def _halves(nodes: Array, couplings: Array | None) -> Array:
-    """[S^V, B] sums of all labellings over finite numbers; couplings None: there are no edges."""
+def _sums(layout: Layout, nodes: Array, pairs: Array) -> Array:
+    """[S^V, B] the sums of all labellings over tables of finite numbers in the place of theirs."""
     V, S, B = nodes.shape
     first = V // 2
     hot_a, hot_b = (jnp.asarray(_one_hot(n, S), nodes.dtype) for n in (first, V - first))
     flat, cut = nodes.reshape(V * S, B), first * S
-
-    if couplings is None:
-        a, b = (
-            jnp.einsum("aj,jb->ab", hot, part, precision="highest")
-            for hot, part in ((hot_a, flat[:cut]), (hot_b, flat[cut:]))
-        )
+    product = partial(jnp.einsum, precision="highest")
+    if not len(pairs):
+        a, b = product("aj,jb->ab", hot_a, flat[:cut]), product("aj,jb->ab", hot_b, flat[cut:])
         return (a[:, None] + b[None]).reshape(S**V, B)
+    place = jnp.where(layout.low < V, layout.low * V + layout.high, V * V)
+    dense = summed_at(V * V, place, pairs).reshape(V, V, S, S, B)
+    tables = jnp.swapaxes(dense, 1, 2).reshape(V * S, V * S, B)  # above the diagonal of nodes
 
     def within(hot: Array, part: slice) -> Array:
-        met = jnp.einsum("ai,ijb->ajb", hot, couplings[part, part], precision="highest")
-        return jnp.einsum("aj,ajb->ab", hot, met + flat[part][None], precision="highest")
+        met = product("ai,ijb->ajb", hot, tables[part, part])
+        return product("aj,ajb->ab", hot, met + flat[part][None])
 
-    between = jnp.einsum("ai,ijb->ajb", hot_a, couplings[:cut, cut:], precision="highest")
-    between = jnp.einsum("ajb,cj->acb", between, hot_b, precision="highest")
+    between = product("ai,ijb->ajb", hot_a, tables[:cut, cut:])
+    between = product("ajb,cj->acb", between, hot_b)
     a, b = within(hot_a, slice(0, cut)), within(hot_b, slice(cut, V * S))
     return (a[:, None] + b[None] + between).reshape(S**V, B)
 
 
 def _scores_kernel(potentials: GraphPotentials) -> Array:
     layout = laid_out(potentials, batch_of(potentials))
-    V, S, _ = layout.nodes.shape
-    beyond = ~layout.real[:, None] & (jnp.arange(S)[None, :, None] > 0)
-    nodes = jnp.where(beyond, -jnp.inf, layout.nodes)
-    pairs = layout.pairs
-
-    def couplings(table: Array) -> Array | None:
-        return _couplings(layout.low, layout.high, table, V) if pairs.shape[0] else None
-
-    allowed_nodes, allowed_pairs = nodes > -jnp.inf, pairs > -jnp.inf
-    scores = _halves(
-        jnp.where(allowed_nodes, nodes, 0), couplings(jnp.where(allowed_pairs, pairs, 0))
-    )
+    beyond = ~layout.real[:, None] & (jnp.arange(layout.nodes.shape[1])[None, :, None] > 0)
+    nodes, pairs = jnp.where(beyond, -jnp.inf, layout.nodes), layout.pairs
+    scores = _sums(layout, finite_or_zero(nodes), finite_or_zero(pairs))
+    barred = [(table == -jnp.inf).astype(table.dtype) for table in (nodes, pairs)]
 
     def cut_down() -> Array:
-        barred = _halves(
-            (~allowed_nodes).astype(nodes.dtype), couplings((~allowed_pairs).astype(nodes.dtype))
-        )
-        return jnp.where(barred > 0.5, -jnp.inf, scores)
+        return jnp.where(_sums(layout, *barred) > 0.5, -jnp.inf, scores)
 
-    some = jnp.any(~allowed_nodes) | jnp.any(~allowed_pairs)
+    some = jnp.any(barred[0] > 0) | jnp.any(barred[1] > 0)
     return jax.lax.cond(some, cut_down, lambda: scores)
 
 
-_scores_of_one = of_one_example(_scores_kernel)
+def _scores_once_more(found: Array, potentials: GraphPotentials) -> Array:
+    """Of one example, for derivatives: those of scores that are -inf are 0."""
+    del found
+    layout = laid_out(jax.tree.map(lambda leaf: leaf[..., None], potentials), 1)
+    return _sums(layout, finite_or_zero(layout.nodes), finite_or_zero(layout.pairs))[:, 0]
+
+
+_scores_of_one = of_one_example(_scores_kernel, _scores_once_more)
 
 
 def _checked(potentials: GraphPotentials) -> GraphPotentials:
@@ -121,7 +122,7 @@ def _checked(potentials: GraphPotentials) -> GraphPotentials:
 def all_scores(potentials: GraphPotentials) -> Array:
     """[S^V] F of every labelling of one graph, -inf where forbidden or where padding is not 0.
 
-    `labelling(k, V, S)` are the labels of number k. They have no derivative in JAX.
+    `labelling(k, V, S)` are the labels of number k.
 
     Raises:
       ValueError: as `graph_potentials`; too many labellings.
@@ -163,7 +164,7 @@ def best_of_all(potentials: GraphPotentials) -> Labelled:
 
 
 def enumerated_log_partition(potentials: GraphPotentials) -> Array:
-    """log Z = log sum_y exp F(y) of one small graph by enumeration; no derivative in JAX.
+    """log Z = log sum_y exp F(y) of one small graph by enumeration, differentiable.
 
     Raises:
       ValueError: as `all_scores`.

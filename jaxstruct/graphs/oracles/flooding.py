@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.finite import finite_or_zero
+from jaxstruct.core.semiring import Best, Sums, fold
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.graphs.oracles.layout import MOST_WRITTEN, Layout, minus
+from jaxstruct.graphs.oracles.layout import Layout, minus
 
 
 class Schedule(NamedTuple):
@@ -72,40 +73,13 @@ def _directed(layout: Layout) -> _Flood:
     return _Flood(nodes, tables, places(source), places(target), real.ravel())
 
 
-def _largest(rows: Array) -> Array:
-    """The maximum over the first axis, written out: as a reduction it takes longer."""
-    if rows.shape[0] > MOST_WRITTEN:
-        return jnp.max(rows, axis=0)
-    best = rows[0]
-    for row in rows[1:]:
-        best = jnp.maximum(best, row)
-    return best
-
-
-def _maximum_at(rest: Array, table: Array) -> Array:
-    """[M] max_x rest[x] + table[x]."""
-    if rest.shape[0] > MOST_WRITTEN:
-        return jnp.max(rest + table, axis=0)
-    best = rest[0] + table[0]
-    for x in range(1, rest.shape[0]):
-        best = jnp.maximum(best, rest[x] + table[x])
-    return best
-
-
-def _log_sum_at(rest: Array, table: Array) -> Array:
-    """[M] log sum_x exp(rest[x] + table[x])."""
-    if rest.shape[0] > MOST_WRITTEN:
-        return jax.nn.logsumexp(rest + table, axis=0)
-    if rest.ndim == 2:  # as one array: five times as fast, and as much slower where it broadcasts
-        both = rest + table
-        top = finite_or_zero(_largest(both))
-        terms = list(jnp.exp(both - top[None]))
-    else:
-        top = finite_or_zero(_maximum_at(rest, table))
-        terms = [jnp.exp(own + score - top) for own, score in zip(rest, table, strict=True)]
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
+def _reduced(rule: Best, rest: Array, table: Array) -> Array:
+    """[M] the reduction over x of rest[x] + table[x]."""
+    if not isinstance(rule, Sums) or rest.ndim == 2:
+        return rule.contract(rest, table[..., None, :])[..., 0, :]
+    # where tables broadcast, one array of all terms takes five times as long
+    top = finite_or_zero(_reduced(Best(), rest, table))
+    total = fold(len(rest), 8, jnp.add, lambda x: jnp.exp(rest[x] + table[x] - top))
     return top + jnp.log(total)
 
 
@@ -117,14 +91,14 @@ def _beliefs(flood: _Flood, messages: Array) -> Array:
 
 def _change(messages: Array, old: Array, batch: int) -> Array:
     """[B] the largest change of a message."""
-    moved = _largest(jnp.abs(finite_or_zero(messages) - finite_or_zero(old)))
+    moved = Best().reduce(jnp.abs(finite_or_zero(messages) - finite_or_zero(old)))
     if batch == 1:  # to a scalar: with a trailing axis of 1 it takes five times as long
         return jnp.max(moved, initial=0)[None]
     return jnp.max(moved.reshape(-1, batch), axis=0, initial=0)
 
 
 def _pass(
-    flood: _Flood, reduce: Callable, dampen: Array, messages: Array, going: Array
+    flood: _Flood, rule: Best, dampen: Array, messages: Array, going: Array
 ) -> tuple[Array, Array]:
     """All messages anew; see the module of `belief_propagation` for the equation."""
     half, batch = messages.shape[1] // 2, going.shape[0]
@@ -132,8 +106,8 @@ def _pass(
     beliefs = _beliefs(flood, messages)
     rest = minus(beliefs.at[:, flood.source].get(mode="clip"), against)
     # a loop over target labels: without it what is gathered is gathered anew for each of them
-    new = jax.lax.map(partial(reduce, rest), flood.tables)
-    new = new - finite_or_zero(_largest(new))[None]
+    new = jax.lax.map(partial(_reduced, rule, rest), flood.tables)
+    new = new - finite_or_zero(Best().reduce(new))[None]
     new = (1 - dampen) * new + dampen * finite_or_zero(messages)  # -inf stays -inf
     if messages.ndim == 2:
         going = jnp.broadcast_to(going, (messages.shape[1] // batch, batch)).ravel()
@@ -143,11 +117,11 @@ def _pass(
     return new, _change(new, messages, batch)
 
 
-def flooding(layout: Layout, summed: bool, dampen: Array) -> Schedule:
+def flooding(layout: Layout, rule: Best, dampen: Array) -> Schedule:
     """All messages at once.
 
     Args:
-      layout: as `arranged` leaves it. summed: static, sums or maxima.
+      layout: as `arranged` leaves it. rule: static, `Best` or `Sums`.
       dampen: scalar in [0, 1), how much of the old message stays.
     """
     V, S, B = layout.nodes.shape
@@ -160,6 +134,5 @@ def flooding(layout: Layout, summed: bool, dampen: Array) -> Schedule:
         return both[0], both[1], jnp.moveaxis(beliefs, 0, 1)
 
     sizes = (S, *flood.source.shape, *flood.nodes.shape[2:])
-    reduce = _log_sum_at if summed else _maximum_at
     first = jnp.zeros(sizes, layout.nodes.dtype)
-    return Schedule(first, partial(_pass, flood, reduce, dampen), read)
+    return Schedule(first, partial(_pass, flood, rule, dampen), read)

@@ -13,12 +13,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
-
-MOST_WRITTEN = 32
-"""Labels that a maximum is written out for: as a reduction over the first axis a step took 15 us
-where it takes 4 (11 labels, batch 32). Of more the program would be long."""
 
 
 class Layout(NamedTuple):
@@ -83,12 +80,6 @@ def arranged(potentials: GraphPotentials, batch: int) -> Layout:
     return Layout(nodes, low, high, pairs, order, turned, real, jnp.max(number_of_edges))
 
 
-def widened(layout: Layout, batch: int) -> Layout:
-    """Every leaf of an arranged layout, but for the count, with a trailing axis of B."""
-    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in layout[:-1])
-    return Layout._make((*wide, layout.count))
-
-
 def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
     """Potentials with a trailing batch axis, a table an edge, in the order of the module.
 
@@ -96,7 +87,9 @@ def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
       potentials: as `checked_potentials` leaves them, every leaf [.., B] or [.., 1].
       batch: B.
     """
-    return widened(arranged(potentials, batch), batch)
+    *leaves, count = arranged(potentials, batch)
+    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in leaves)
+    return Layout._make((*wide, count))
 
 
 def rows_at(table: Array, index: Array) -> Array:
@@ -110,6 +103,13 @@ def with_rows_at(table: Array, index: Array, rows: Array) -> Array:
     S, B = rows.shape
     labels, columns = jnp.arange(S)[:, None], jnp.arange(B)[None]
     return table.at[index[None], labels, columns].set(rows, mode="drop")
+
+
+def at_ends(table: Array, ends: Array) -> Array:
+    """[E, .., B] rows of a table [V, .., B] at nodes [E, B]; any row where one is out of range."""
+    (E, B), inner = ends.shape, (1,) * (table.ndim - 2)
+    index = jnp.minimum(ends, table.shape[0] - 1).reshape(E, *inner, B)
+    return jnp.take_along_axis(table, index, axis=0)
 
 
 def summed_at(size: int, index: Array, rows: Array) -> Array:
@@ -136,16 +136,24 @@ def times(weight: Array, total: Array) -> Array:
     return jnp.where(total > -jnp.inf, weight * total, -jnp.inf)
 
 
+def mean_of(p: Array, table: Array, axes: tuple[int, ...]) -> Array:
+    """The sum of shares p >= 0 times potentials; what has none may be forbidden."""
+    return jnp.sum(jnp.where(p > 0, p * jnp.where(p > 0, table, 0), 0), axis=axes)
+
+
+def shares_of(logs: Array, axes: tuple[int, ...]) -> Array:
+    """Logarithms as probabilities over some axes; all 0 where nothing is allowed."""
+    top = finite_or_zero(jnp.max(logs, axis=axes, keepdims=True))
+    weights = jnp.exp(logs - top)
+    return weights / positive_or_one(jnp.sum(weights, axis=axes, keepdims=True))
+
+
 def score(layout: Layout, labels: Array) -> Array:
     """[B] F of labellings [V, B]; labels of padding are ignored."""
-    V, S, _ = layout.nodes.shape
-    y = jnp.clip(labels, 0, S - 1)
+    y = jnp.clip(labels, 0, layout.nodes.shape[1] - 1)
     own = jnp.take_along_axis(layout.nodes, y[:, None], axis=1)[:, 0]
     total = jnp.sum(jnp.where(layout.real, own, 0), axis=0)
-    if not layout.low.shape[0]:
-        return total
-    first = jnp.take_along_axis(y, jnp.minimum(layout.low, V - 1), axis=0)
-    second = jnp.take_along_axis(y, jnp.minimum(layout.high, V - 1), axis=0)
+    first, second = at_ends(y, layout.low), at_ends(y, layout.high)
     rows = jnp.take_along_axis(layout.pairs, first[:, None, None], axis=1)[:, 0]
     return total + jnp.sum(jnp.take_along_axis(rows, second[:, None], axis=1)[:, 0], axis=0)
 
@@ -157,8 +165,6 @@ def padded_labels(layout: Layout, labels: Array) -> Array:
 
 def in_given_order(layout: Layout, rows: Array) -> Array:
     """[E, S, S, B] tables of the places as tables of the edges as they were given."""
-    if not rows.shape[0]:
-        return rows
     turned = jnp.where(layout.flipped[:, None, None], jnp.swapaxes(rows, 1, 2), rows)
     back = jnp.argsort(layout.order, axis=0)
     return jnp.take_along_axis(turned, back[:, None, None], axis=0)

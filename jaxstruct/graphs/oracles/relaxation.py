@@ -29,27 +29,28 @@ import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
+from jaxstruct.core.semiring import Best, Sums
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import (
     Layout,
-    batch_of,
+    at_ends,
     in_given_order,
-    laid_out,
-    minus,
+    mean_of,
     times,
 )
 from jaxstruct.graphs.oracles.sweeps import (
     PASSES,
     TOLERANCE,
     Messages,
-    Shares,
-    log_sum,
-    maximum,
+    begun,
+    checked_call,
+    edge_beliefs,
+    reweighted_parts,
     reweighted_shares,
     sweep,
     swept_to_rest,
 )
-from jaxstruct.graphs.potentials import PADDING, GraphPotentials, checked_potentials
+from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 
 UNITS = 5040
 """Of marginals: 7!, so that halves, thirds, up to tenths but for none, are whole."""
@@ -83,22 +84,9 @@ class _Point(NamedTuple):
     value: Array
 
 
-def _even_log_sum(own: Array, table: Array, share: Array) -> Array:
-    """log sum exp at temperature 1, whatever the share."""
-    return log_sum(own, table, jnp.ones_like(share))
-
-
 def _like(row: Array, leaf: Array) -> Array:
     """A row [B] with as many axes as a leaf [.., B]."""
     return row.reshape((1,) * (leaf.ndim - 1) + row.shape)
-
-
-def _scaled(layout: Layout, messages: Messages, factor: Array) -> tuple[Layout, Messages]:
-    """Potentials and messages times a factor [B]."""
-    nodes, pairs, *moved = (
-        times(_like(factor, leaf), leaf) for leaf in (layout.nodes, layout.pairs, *messages)
-    )
-    return layout._replace(nodes=nodes, pairs=pairs), Messages(*moved)
 
 
 def _range(layout: Layout) -> Array:
@@ -110,10 +98,10 @@ def _range(layout: Layout) -> Array:
 
 
 def _softened(
-    layout: Layout, shares: Shares, messages: Messages, most: Array, open_: Array
+    layout: Layout, messages: Messages, most: Array, open_: Array
 ) -> tuple[Messages, Array, Array]:
     """(messages, [B] a bound, [B] the last temperature) after sweeps of falling temperature."""
-    B = open_.shape[0]
+    B, shares = open_.shape[0], reweighted_shares(layout)
     start = _range(layout) / 2
     steps = jnp.maximum(most, 2) - 1
 
@@ -122,47 +110,26 @@ def _softened(
 
     def body(state: tuple) -> tuple:
         messages, turn = state
-        t = temperature(turn)
-        hot, moved = _scaled(layout, messages, 1 / t)
-        moved = sweep(hot, moved, shares, _even_log_sum, upward=True).messages
-        moved = sweep(hot, moved, shares, _even_log_sum, upward=False).messages
-        _, moved = _scaled(hot, moved, t)
+        moved = messages
+        for upward in (True, False):
+            heat = temperature(turn)
+            moved = sweep(layout, moved, shares, Sums(), upward=upward, heat=heat).messages
         going = (turn < most)[None, None]
         return jax.tree.map(partial(jnp.where, going), moved, messages), turn + 1
 
-    def unfinished(state: tuple) -> Array:
-        _, turn = state
-        return jnp.any(open_ & (turn < most))
-
-    messages, _ = jax.lax.while_loop(unfinished, body, (messages, jnp.int32(0)))
-    up = sweep(layout, messages, shares, maximum, upward=True)
+    start_of = messages, jnp.int32(0)
+    messages, _ = jax.lax.while_loop(
+        lambda state: jnp.any(open_ & (state[1] < most)), body, start_of
+    )
+    up = sweep(layout, messages, shares, Best(), upward=True)
     return messages, up.bound, jnp.broadcast_to(temperature(steps), (B,))
-
-
-def _edge_scores(layout: Layout, shares: Shares, messages: Messages) -> Array:
-    """[E, S, S, B] g_a B_a - M_ba + theta_e + g_b B_b - M_ab."""
-    V = layout.nodes.shape[0]
-    parts = times(shares.part[:, None], messages.beliefs)
-
-    def at_ends(index: Array) -> Array:
-        return jnp.take_along_axis(parts, jnp.minimum(index, V - 1)[:, None], axis=0)
-
-    first = minus(at_ends(layout.low), messages.down)
-    second = minus(at_ends(layout.high), messages.up)
-    return first[:, :, None] + second[:, None] + layout.pairs
 
 
 def _whole(p: Array, parts: int) -> Array:
     """[V, S, B] int32 parts that sum to `parts`: largest remainders, ties to the lowest label."""
-    S = p.shape[1]
     exact = p * parts
     low = jnp.floor(exact).astype(jnp.int32)
-    rest = exact - low
-    ahead = (rest[:, None] > rest[:, :, None]) | (
-        (rest[:, None] == rest[:, :, None])
-        & (jnp.arange(S)[None, None, :, None] < jnp.arange(S)[None, :, None, None])
-    )
-    place = jnp.sum(ahead, axis=2)
+    place = jnp.argsort(jnp.argsort(low - exact, axis=1), axis=1)
     missing = parts - jnp.sum(low, axis=1, keepdims=True)
     return low + (place < missing).astype(jnp.int32)
 
@@ -193,42 +160,32 @@ def _filled(scores: Array, rows: Array, columns: Array) -> Array:
     return jax.lax.fori_loop(0, 2 * S - 1, body, (empty, rows, columns))[0]
 
 
-def _mean(counts: Array, table: Array, axes: tuple[int, ...]) -> Array:
-    """sum of counts times potentials, in ones; what is not used may be forbidden."""
-    used = counts > 0
-    weights = counts.astype(table.dtype) / UNITS
-    return jnp.sum(jnp.where(used, weights * jnp.where(used, table, 0), 0), axis=axes)
+def objective(counts: Array, table: Array, axes: tuple[int, ...]) -> Array:
+    """The sum of parts of `UNITS` times potentials; padding has none."""
+    return mean_of(counts.astype(table.dtype) / UNITS, table, axes)
 
 
 def _joined(layout: Layout, scores: Array, nodes: Array) -> _Point:
     """The best point found of these marginals of nodes, in parts of UNITS."""
-    V = nodes.shape[0]
-    first, second = (
-        jnp.take_along_axis(nodes, jnp.minimum(index, V - 1)[:, None], axis=0)
-        for index in (layout.low, layout.high)
-    )
+    first, second = at_ends(nodes, layout.low), at_ends(nodes, layout.high)
     theta = layout.pairs
     centred = finite_or_zero(theta)
     for axis in (1, 2):
         centred = centred - jnp.mean(centred, axis=axis, keepdims=True)
     centred = jnp.where(theta > -jnp.inf, centred, -jnp.inf)
     tables = [_filled(order, first, second) for order in (scores, centred)]
-    gains = [_mean(table, theta, (1, 2)) for table in tables]
+    gains = [objective(table, theta, (1, 2)) for table in tables]
     better = (gains[1] > gains[0])[:, None, None]
-    used = layout.low < V
+    used = layout.low < len(nodes)
     of_pairs = jnp.sum(jnp.where(used, jnp.maximum(*gains), 0), axis=0)
-    of_nodes = jnp.sum(jnp.where(layout.real, _mean(nodes, layout.nodes, (1,)), 0), axis=0)
+    of_nodes = jnp.sum(jnp.where(layout.real, objective(nodes, layout.nodes, (1,)), 0), axis=0)
     return _Point(nodes, jnp.where(better, tables[1], tables[0]), of_nodes + of_pairs)
 
 
 def _of_labels(layout: Layout, labels: Array, value: Array) -> _Point:
     """A labelling [V, B] as a point."""
-    V, S, _ = layout.nodes.shape
-    hot = (labels[:, None] == jnp.arange(S)[None, :, None]).astype(jnp.int32)
-    first, second = (
-        jnp.take_along_axis(hot, jnp.minimum(index, V - 1)[:, None], axis=0)
-        for index in (layout.low, layout.high)
-    )
+    hot = (labels[:, None] == jnp.arange(layout.nodes.shape[1])[None, :, None]).astype(jnp.int32)
+    first, second = at_ends(hot, layout.low), at_ends(hot, layout.high)
     return _Point(UNITS * hot, UNITS * first[:, :, None] * second[:, None], value)
 
 
@@ -239,17 +196,14 @@ def _better(a: _Point, b: _Point) -> _Point:
 
 
 def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Relaxed:
-    batch = batch_of(potentials, passes, tolerance)
-    layout = laid_out(potentials, batch)
-    most = jnp.broadcast_to(passes, (batch,))
-    tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(layout.nodes.dtype)
-    found, messages = swept_to_rest(layout, most, tolerance)
-    shares = reweighted_shares(layout)
+    layout, most, tolerance = begun(potentials, passes, tolerance)
+    found, messages = swept_to_rest(layout, Best(), most, tolerance)
     size = tolerance * jnp.maximum(1, jnp.abs(found.bound))
     open_ = found.bound - found.value > size
-    messages, bound, t = _softened(layout, shares, messages, most, open_)
-    marginals = jax.nn.softmax(times((shares.part / t[None])[:, None], messages.beliefs), axis=1)
-    scores = _edge_scores(layout, shares, messages)
+    messages, bound, t = _softened(layout, messages, most, open_)
+    beliefs = times(reweighted_parts(layout)[:, None], messages.beliefs)
+    marginals = jax.nn.softmax(beliefs / t[None, None], axis=1)
+    scores = edge_beliefs(layout, messages._replace(beliefs=beliefs))
     best = _of_labels(layout, found.labels, found.value)
     for parts in PARTS:
         nodes = _whole(marginals, parts) * (UNITS // parts)
@@ -291,7 +245,4 @@ def relaxed(
     Raises:
       ValueError: as `graph_potentials`; passes is below 1.
     """
-    potentials = checked_potentials(potentials)
-    if isinstance(passes, int) and passes < 1:
-        raise ValueError(f"passes must be at least 1, got {passes}")
-    return _of_one(potentials, jnp.asarray(passes, jnp.int32), jnp.asarray(tolerance))
+    return _of_one(*checked_call(potentials, passes, tolerance))

@@ -9,24 +9,21 @@ an integral optimum and messages converge.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.semiring import Best, Sums
 from jaxstruct.core.types import Array
-from jaxstruct.graphs.oracles.layout import batch_of, laid_out, padded_labels
+from jaxstruct.graphs.oracles.layout import padded_labels
 from jaxstruct.graphs.oracles.sweeps import (
     PASSES,
     TOLERANCE,
-    log_sum,
-    no_messages,
-    reweighted_shares,
-    sweep,
+    begun,
+    checked_call,
     swept_to_rest,
 )
-from jaxstruct.graphs.potentials import GraphPotentials, checked_potentials
+from jaxstruct.graphs.potentials import GraphPotentials
 
 
 class Reweighted(NamedTuple):
@@ -45,25 +42,14 @@ class Reweighted(NamedTuple):
     passes: Array
 
 
-def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Reweighted:
-    batch = batch_of(potentials, passes, tolerance)
-    layout = laid_out(potentials, batch)
-    most = jnp.broadcast_to(passes, (batch,))
-    tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(layout.nodes.dtype)
-    best, _ = swept_to_rest(layout, most, tolerance)
+def _kernel(rule: Best, potentials: GraphPotentials, passes: Array, tolerance: Array) -> Reweighted:
+    layout, most, tolerance = begun(potentials, passes, tolerance)
+    best, _ = swept_to_rest(layout, rule, most, tolerance)
     return Reweighted(padded_labels(layout, best.labels), best.value, best.bound, best.passes)
 
 
-_of_one = of_one_example(_kernel)
-
-
-def _checked(
-    potentials: GraphPotentials, passes: Array | int, tolerance: Array | float
-) -> tuple[GraphPotentials, Array, Array]:
-    potentials = checked_potentials(potentials)
-    if isinstance(passes, int) and passes < 1:
-        raise ValueError(f"passes must be at least 1, got {passes}")
-    return potentials, jnp.asarray(passes, jnp.int32), jnp.asarray(tolerance)
+_of_one = of_one_example(partial(_kernel, Best()))
+_sum_of_one = of_one_example(partial(_kernel, Sums()))
 
 
 def reweighted(
@@ -94,35 +80,7 @@ def reweighted(
     PAMI 28, 2006; M. Wainwright, T. Jaakkola and A. Willsky, "MAP estimation via agreement on
     trees", IEEE Transactions on Information Theory 51, 2005.
     """
-    return _of_one(*_checked(potentials, passes, tolerance))
-
-
-def _sum_kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Array:
-    batch = batch_of(potentials, passes, tolerance)
-    layout = laid_out(potentials, batch)
-    B, dtype = layout.nodes.shape[2], layout.nodes.dtype
-    most = jnp.broadcast_to(passes, (B,))
-    tolerance = jnp.broadcast_to(tolerance, (B,)).astype(dtype)
-    shares = reweighted_shares(layout)
-
-    def unfinished(state: tuple) -> Array:
-        _, _, done, turn = state
-        return jnp.any(~done & (turn < most))
-
-    def body(state: tuple) -> tuple:
-        messages, bound, done, turn = state
-        up = sweep(layout, messages, shares, log_sum, upward=True)
-        down = sweep(layout, up.messages, shares, log_sum, upward=False)
-        new = jnp.minimum(bound, jnp.minimum(up.bound, down.bound))
-        new = jnp.where(done, bound, new)
-        rest = ~(bound - new > tolerance * jnp.maximum(1, jnp.abs(new)))
-        return down.messages, new, done | rest, turn + 1
-
-    first = (no_messages(layout), jnp.full(B, jnp.inf, dtype), most < 1, jnp.int32(0))
-    return jax.lax.while_loop(unfinished, body, first)[1]
-
-
-_sum_of_one = of_one_example(_sum_kernel)
+    return _of_one(*checked_call(potentials, passes, tolerance))
 
 
 def log_partition_bound(
@@ -146,4 +104,4 @@ def log_partition_bound(
     partition function", IEEE Transactions on Information Theory 51, 2005; T. Meltzer, A. Globerson
     and Y. Weiss, "Convergent message passing algorithms: a unifying view", UAI 2009.
     """
-    return _sum_of_one(*_checked(potentials, passes, tolerance))
+    return _sum_of_one(*checked_call(potentials, passes, tolerance)).bound

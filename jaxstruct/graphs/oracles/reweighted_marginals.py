@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.loops import scan_first
+from jaxstruct.core.semiring import Sums
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import (
     Layout,
-    batch_of,
     in_given_order,
-    laid_out,
     minus,
     rows_at,
+    shares_of,
     times,
     with_rows_at,
 )
@@ -33,12 +32,15 @@ from jaxstruct.graphs.oracles.sweeps import (
     LITTLE,
     Messages,
     Shares,
+    begun,
+    both_ways,
+    checked_call,
     even_shares,
-    log_sum,
     no_messages,
     sweep,
+    to_rest,
 )
-from jaxstruct.graphs.potentials import GraphPotentials, checked_potentials
+from jaxstruct.graphs.potentials import GraphPotentials
 
 PASSES = 200
 TOLERANCE = 1e-5
@@ -62,20 +64,10 @@ class PseudoMarginals(NamedTuple):
     passes: Array
 
 
-class _State(NamedTuple):
-    messages: Messages
-    residual: Array
-    passes: Array
-    turn: Array
-
-
 def _shares_of_nodes(layout: Layout, shares: Shares, beliefs: Array) -> Array:
     """[V, S, B] the gradient of what the nodes keep for themselves in a sweep upward."""
-    top = finite_or_zero(jnp.max(beliefs, axis=1, keepdims=True))
-    weights = jnp.exp(beliefs - top)
-    total = jnp.sum(weights, axis=1, keepdims=True)
     left = jnp.where(layout.real & (shares.left_up > LITTLE), shares.left_up, 0)
-    return left[:, None] * weights / jnp.where(total > 0, total, 1)
+    return left[:, None] * shares_of(beliefs, (1,))
 
 
 def _gradient(layout: Layout, messages: Messages, shares: Shares) -> tuple[Array, Array]:
@@ -96,48 +88,19 @@ def _gradient(layout: Layout, messages: Messages, shares: Shares) -> tuple[Array
         slope = rows_at(slopes, low) + share[None] * jnp.sum(pair, axis=1)
         return with_rows_at(slopes, low, slope), (pair,)
 
-    rows = (layout.low, layout.high, layout.pairs, messages.down, shares.edges)
+    rows = (layout.low, layout.high, layout.pairs, messages.down, shares.up)
     start = _shares_of_nodes(layout, shares, messages.beliefs)
     slopes, (pairs,) = scan_first(body, start, rows, layout.count, reverse=True)
     used = (layout.low < layout.nodes.shape[0])[:, None, None]
     return slopes, jnp.where(used, pairs, 0)
 
 
-def _passed(
-    layout: Layout, shares: Shares, most: Array, tolerance: Array, undamped: Array
-) -> _State:
-    """Sweeps up and down until messages rest."""
-    B = layout.nodes.shape[2]
-
-    def open_(state: _State) -> Array:
-        return (state.residual > tolerance) & (state.turn < most)
-
-    def body(state: _State) -> _State:
-        going = open_(state)
-        up = sweep(layout, state.messages, shares, log_sum, upward=True, dampen=undamped)
-        down = sweep(layout, up.messages, shares, log_sum, upward=False, dampen=undamped)
-        kept = jax.tree.map(
-            lambda fresh, old: jnp.where(going[None, None], fresh, old),
-            down.messages,
-            state.messages,
-        )
-        residual = jnp.where(going, jnp.maximum(up.change, down.change), state.residual)
-        passes = jnp.where(going, state.turn + 1, state.passes)
-        return _State(kept, residual, passes, state.turn + 1)
-
-    infinite = jnp.full(B, jnp.inf, layout.nodes.dtype)
-    first = _State(no_messages(layout), infinite, jnp.zeros(B, jnp.int32), jnp.int32(0))
-    return jax.lax.while_loop(lambda state: jnp.any(open_(state)), body, first)
-
-
 def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> PseudoMarginals:
-    batch = batch_of(potentials, passes, tolerance)
-    layout = laid_out(potentials, batch)
-    (_, _, B), dtype = layout.nodes.shape, layout.nodes.dtype
+    layout, most, tolerance = begun(potentials, passes, tolerance)
     shares = even_shares(layout)
-    tolerance = jnp.broadcast_to(tolerance, (B,)).astype(dtype)
-    ends = _passed(layout, shares, jnp.broadcast_to(passes, (B,)), tolerance, jnp.zeros((), dtype))
-    last = sweep(layout, ends.messages, shares, log_sum, upward=True)
+    turn = both_ways(layout, shares, Sums(), jnp.zeros((), layout.nodes.dtype))
+    ends = to_rest(no_messages(layout), turn, most, tolerance)
+    last = sweep(layout, ends.messages, shares, Sums(), upward=True)
     nodes, pairs = _gradient(layout, last.messages, shares)
     allowed = last.bound > -jnp.inf
     return PseudoMarginals(
@@ -178,8 +141,4 @@ def reweighted_marginals(
     partition function", IEEE Transactions on Information Theory 51, 2005; T. Meltzer, A. Globerson
     and Y. Weiss, "Convergent message passing algorithms: a unifying view", UAI 2009.
     """
-    if isinstance(passes, int) and passes < 1:
-        raise ValueError(f"passes must be at least 1, got {passes}")
-    return _of_one(
-        checked_potentials(potentials), jnp.asarray(passes, jnp.int32), jnp.asarray(tolerance)
-    )
+    return _of_one(*checked_call(potentials, passes, tolerance))

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-
 from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.draws import draw, drawn, noise
-from jaxstruct.core.loops import scan_first
+from jaxstruct.core.draws import draw, noise
+from jaxstruct.core.semiring import Sums
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.elimination import Elimination
-from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
-from jaxstruct.graphs.oracles.variable_elimination import checked_plan, eliminated, prepared_steps
-from jaxstruct.graphs.potentials import PADDING, GraphPotentials, checked_potentials
+from jaxstruct.graphs.oracles.enumeration import all_scores, numbered
+from jaxstruct.graphs.oracles.variable_elimination import checked_plan, chosen_kernel
+from jaxstruct.graphs.potentials import GraphPotentials, checked_potentials
 
 
 def _kernel(potentials: GraphPotentials, plan: Elimination, noise: Array) -> Array:
-    """Nodes in the reverse order of their elimination, each given those drawn before it."""
-    batch = max(leaf.shape[-1] for leaf in jax.tree.leaves((potentials, plan, noise)))
-    noise = jnp.broadcast_to(noise, (*noise.shape[:-1], batch))
-    potentials, steps = prepared_steps(potentials, plan, batch)
-    V, S, B = potentials.nodes.shape
-    tables, _, _ = eliminated(steps, S, summed=True)
-    C, columns = tables.shape[1], jnp.arange(B)
-
-    def body(labels: Array, row: tuple) -> tuple[Array, tuple]:
-        table, node, around, own = row
-        known = jnp.take_along_axis(labels, jnp.clip(around, 0, V - 1), axis=0)
-        powers = S ** jnp.arange(around.shape[0] - 1, -1, -1)
-        entry = jnp.sum(jnp.where(around >= 0, known, 0) * powers[:, None], axis=0)
-        column = jnp.take_along_axis(table.reshape(S, C // S, B), entry[None, None], axis=1)
-        return labels.at[node, columns].set(drawn(column[:, 0], own), mode="drop"), ()
-
-    rows = (tables, steps.node, steps.around, noise)
-    empty = jnp.zeros((V, B), jnp.int32)
-    labels, _ = scan_first(body, empty, rows, steps.count, reverse=True)
-    real = jnp.arange(V)[:, None] < potentials.number_of_nodes[None]
-    return jnp.where(real, labels, PADDING)
+    return chosen_kernel(Sums(), potentials, plan, noise).labels
 
 
 _of_one = of_one_example(_kernel)
@@ -75,7 +52,5 @@ def sample_of_all(potentials: GraphPotentials, key: Array) -> Array:
       ValueError: as `all_scores`.
     """
     potentials = checked_potentials(potentials)
-    V, S = potentials.nodes.shape
     number = draw(key, all_scores(potentials))
-    real = jnp.arange(V) < potentials.number_of_nodes
-    return jnp.where(real, labelling(number, V, S), PADDING)
+    return numbered(potentials.nodes, potentials.number_of_nodes, number)

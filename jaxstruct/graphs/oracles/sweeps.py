@@ -1,4 +1,4 @@
-"""One sweep of messages along the edges of a graph, up or down: what three oracles are made of.
+"""One sweep of messages along the edges of a graph, up or down: all message passing is made of it.
 
 B_v(x) = nodes[v, x] + sum of the messages into v. A sweep upward walks the edges (s, t), s < t, in
 the order of `layout`, a sweep downward walks back. At an edge from s to t it sets
@@ -6,7 +6,8 @@ the order of `layout`, a sweep downward walks back. At an edge from s to t it se
     M_st(x_t) = reduce_{x_s} [ g_s B_s(x_s) - M_ts(x_s) + pairs(x_s, x_t) ],
 
 g_s a share of each node: 1 is belief propagation, 1 / max(edges of s upward, downward) is the
-sequential tree-reweighted update. reduce is the maximum, or t log sum exp(. / t) with t = g_s.
+sequential tree-reweighted update. reduce is that of a semiring of `core`: the maximum of `Best`, or
+of `Sums` t log sum exp(. / t) with t = g_s.
 
 With shares g_s n_s <= 1, n_s the edges of s in the direction of the sweep, the terms
 
@@ -25,6 +26,7 @@ Q. Liu and A. Ihler, "Bounding the partition function using Hoelder's inequality
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -32,11 +34,14 @@ import jax.numpy as jnp
 
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.loops import scan_first
-from jaxstruct.core.types import Array
+from jaxstruct.core.semiring import Best, Sums, argmax_first
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.oracles.layout import (
-    MOST_WRITTEN,
     Layout,
+    at_ends,
+    batch_of,
     first_argmax,
+    laid_out,
     minus,
     rows_at,
     score,
@@ -44,6 +49,7 @@ from jaxstruct.graphs.oracles.layout import (
     times,
     with_rows_at,
 )
+from jaxstruct.graphs.potentials import GraphPotentials, checked_potentials
 
 LITTLE = 1e-6
 """Below it nothing is left of a node but rounding."""
@@ -73,15 +79,14 @@ class Shares(NamedTuple):
     """Which part of a node each of its edges takes in a sweep.
 
     Fields:
-      part: [V, B]. left_up, left_down: [V, B] what the edges of the direction do not take.
-      edges: [E, B] the part that an edge takes of its source, upward and downward alike; None where
-        it is `part` of the source.
+      up, down: [E, B] the part that an edge takes of its source, by the direction.
+      left_up, left_down: [V, B] what the edges of the direction do not take.
     """
 
-    part: Array
+    up: Array
+    down: Array
     left_up: Array
     left_down: Array
-    edges: Array | None = None
 
 
 class Swept(NamedTuple):
@@ -98,6 +103,28 @@ class Swept(NamedTuple):
     change: Array
 
 
+def checked_call(potentials: GraphPotentials, passes: Array | int, *rest: Array | float) -> tuple:
+    """Arguments of message passing as arrays.
+
+    Raises:
+      ValueError: as `checked_potentials`; passes is below 1.
+    """
+    potentials = checked_potentials(potentials)
+    if isinstance(passes, int) and passes < 1:
+        raise ValueError(f"passes must be at least 1, got {passes}")
+    return potentials, jnp.asarray(passes, jnp.int32), *map(jnp.asarray, rest)
+
+
+def begun(
+    potentials: GraphPotentials, passes: Array, tolerance: Array, *rest: Array
+) -> tuple[Layout, Array, Array]:
+    """(layout, [B] passes, [B] tolerance) of a batch."""
+    batch = batch_of(potentials, passes, tolerance, rest)
+    layout = laid_out(potentials, batch)
+    tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(layout.nodes.dtype)
+    return layout, jnp.broadcast_to(passes, (batch,)), tolerance
+
+
 def no_messages(layout: Layout) -> Messages:
     """All messages 0."""
     zeros = jnp.zeros_like(layout.pairs[:, :, 0])
@@ -111,11 +138,21 @@ def degrees(layout: Layout) -> tuple[Array, Array]:
     return summed_at(V, layout.low, ones), summed_at(V, layout.high, ones)
 
 
+def _shares(layout: Layout, up: Array, down: Array) -> Shares:
+    V = layout.nodes.shape[0]
+    taken_up, taken_down = summed_at(V, layout.low, up), summed_at(V, layout.high, down)
+    return Shares(up, down, 1 - taken_up, 1 - taken_down)
+
+
+def reweighted_parts(layout: Layout) -> Array:
+    """[V, B] what each edge of a node takes of it in the sequential tree-reweighted update."""
+    return 1 / positive_or_one(jnp.maximum(*degrees(layout)))
+
+
 def reweighted_shares(layout: Layout) -> Shares:
     """Of the sequential tree-reweighted update: monotone chains of edges."""
-    up, down = degrees(layout)
-    part = 1 / positive_or_one(jnp.maximum(up, down))
-    return Shares(part, 1 - part * up, 1 - part * down)
+    parts = reweighted_parts(layout)
+    return _shares(layout, at_ends(parts, layout.low), at_ends(parts, layout.high))
 
 
 def even_shares(layout: Layout) -> Shares:
@@ -123,60 +160,32 @@ def even_shares(layout: Layout) -> Shares:
 
     Upward as downward, the bound's dual is then <mu, theta> + sum_v H(mu_v) - sum_e g_e I(mu_e).
     """
-    part = reweighted_shares(layout).part
-    least = part.shape[0] - 1
-    edges = jnp.minimum(
-        jnp.take_along_axis(part, jnp.minimum(layout.low, least), axis=0),
-        jnp.take_along_axis(part, jnp.minimum(layout.high, least), axis=0),
-    )
-    V = layout.nodes.shape[0]
-    taken_up, taken_down = (summed_at(V, end, edges) for end in (layout.low, layout.high))
-    return Shares(part, 1 - taken_up, 1 - taken_down, edges)
+    least = jnp.minimum(*reweighted_shares(layout)[:2])
+    return _shares(layout, least, least)
 
 
 def whole_shares(layout: Layout) -> Shares:
-    """Of belief propagation: every edge sees all of a node."""
-    ones = jnp.ones_like(layout.nodes[:, 0])
-    return Shares(ones, jnp.zeros_like(ones), jnp.zeros_like(ones))
+    """Of belief propagation: every edge sees all of a node. There is no bound."""
+    ones = jnp.ones(layout.low.shape, layout.nodes.dtype)
+    return _shares(layout, ones, ones)
 
 
-def maximum(own: Array, table: Array, temperature: Array) -> Array:
-    """[T, B] the maximum over x of own [S, B] + table [S, T, B]."""
-    del temperature
-    if own.shape[0] > MOST_WRITTEN:
-        return jnp.max(own[:, None] + table, axis=0)
-    best = own[0][None] + table[0]
-    for x in range(1, own.shape[0]):  # a reduction over the first axis takes three times as long
-        best = jnp.maximum(best, own[x][None] + table[x])
-    return best
+def reduced(rule: Best, own: Array, table: Array, temperature: Array) -> Array:
+    """[T, B] the reduction over x of own [S, B] + table [S, T, B], of `Sums` at t [B] > 0."""
+    if not isinstance(rule, Sums):
+        return rule.contract(own, table)
+    t = temperature[None]
+    return t * rule.contract(own / t, table / t[None])
 
 
-def log_sum(own: Array, table: Array, temperature: Array) -> Array:
-    """[T, B] t log sum_x exp((own + table) / t) over x, for t [B] > 0."""
-    top = finite_or_zero(maximum(own, table, temperature))
-    scaled = (own[:, None] + table - top[None]) / temperature[None, None]
-    return top + temperature[None] * jnp.log(jnp.sum(jnp.exp(scaled), axis=0))
-
-
-def label_of(row: Array) -> Array:
-    """[B] int32 the lowest label of the maximum of a row [S, B]."""
-    best, label = row[0], jnp.zeros(row.shape[1:], jnp.int32)
-    for x in range(1, row.shape[0]):
-        better = row[x] > best
-        best, label = jnp.where(better, row[x], best), jnp.where(better, x, label)
-    return label
-
-
-def _own_terms(layout: Layout, left: Array, beliefs: Array, reduce: Callable) -> Array:
+def _own_terms(layout: Layout, left: Array, beliefs: Array, rule: Best) -> Array:
     """[B] sum_s left_s reduce B_s over the nodes of which something is left."""
-    V, S, B = layout.nodes.shape
-    row = jnp.moveaxis(beliefs, 1, 0).reshape(S, V * B)
-    each = reduce(row, jnp.zeros((S, 1, V * B), row.dtype), jnp.ones(V * B, row.dtype))
+    each = rule.reduce(jnp.moveaxis(beliefs, 1, 0))
     kept = layout.real & (left > LITTLE)
-    return jnp.sum(jnp.where(kept, times(left, each.reshape(V, B)), 0), axis=0)
+    return jnp.sum(jnp.where(kept, times(left, each), 0), axis=0)
 
 
-def _step(upward: bool, reduce: Callable, dampen: Array | None) -> Callable:
+def _step(upward: bool, rule: Best, dampen: Array | None, heat: Array | None) -> Callable:
     """The step at one edge; see the module."""
 
     def body(carry: tuple, row: tuple) -> tuple[tuple, tuple]:
@@ -186,7 +195,7 @@ def _step(upward: bool, reduce: Callable, dampen: Array | None) -> Callable:
         table = table if upward else jnp.swapaxes(table, 0, 1)
         old, against = (up, down) if upward else (down, up)
         rest = minus(times(share[None], rows_at(beliefs, source)), against)
-        new = reduce(rest, table, share)
+        new = reduced(rule, rest, table, share if heat is None else heat)
         lift = finite_or_zero(jnp.max(new, axis=0))
         new = new - lift[None]
         if dampen is not None:
@@ -201,41 +210,39 @@ def _step(upward: bool, reduce: Callable, dampen: Array | None) -> Callable:
     return body
 
 
-def _shares_of_edges(layout: Layout, part: Array, upward: bool) -> Array:
-    """[E, B] the share of each edge's source."""
-    source = layout.low if upward else layout.high
-    return jnp.take_along_axis(part, jnp.minimum(source, part.shape[0] - 1), axis=0)
-
-
 def sweep(
     layout: Layout,
     messages: Messages,
     shares: Shares,
-    reduce: Callable,
+    rule: Best,
     *,
     upward: bool,
     dampen: Array | None = None,
+    heat: Array | None = None,
 ) -> Swept:
     """One sweep; see the module.
 
     Args:
       layout, messages: of a batch. shares: `reweighted_shares`, `even_shares` or `whole_shares`.
-      reduce: static, `maximum` or `log_sum`. upward: static, the direction.
+      rule: static, `Best` or `Sums`. upward: static, the direction.
       dampen: scalar in [0, 1), how much of the old message stays; None for 0, without a look at how
         messages change. The bound holds for None and 0 only.
+      heat: [B] the temperature of sums; None for the shares, with which alone the bound holds.
     """
     up, down, beliefs = messages
-    share = shares.edges
-    if share is None:
-        share = _shares_of_edges(layout, shares.part, upward)
+    share = shares.up if upward else shares.down
     real = layout.low < layout.nodes.shape[0]
     rows = (layout.low, layout.high, layout.pairs, up, down, share, real)
     none = jnp.zeros_like(beliefs[0, 0])
     (beliefs, lifted, change), (new,) = scan_first(
-        _step(upward, reduce, dampen), (beliefs, none, none), rows, layout.count, reverse=not upward
+        _step(upward, rule, dampen, heat),
+        (beliefs, none, none),
+        rows,
+        layout.count,
+        reverse=not upward,
     )
     left = shares.left_up if upward else shares.left_down
-    bound = lifted + _own_terms(layout, left, beliefs, reduce)
+    bound = lifted + _own_terms(layout, left, beliefs, rule)
     messages = Messages(new, down, beliefs) if upward else Messages(up, new, beliefs)
     return Swept(messages, bound, change)
 
@@ -248,7 +255,8 @@ def decided(layout: Layout, messages: Messages) -> Array:
 
     def body(scores: Array, row: tuple) -> tuple[Array, tuple]:
         low, high, table, up = row
-        label = label_of(rows_at(scores, low))
+        own = rows_at(scores, low)
+        label = argmax_first(len(own), lambda x: own[x])[1]
         chosen = jnp.take_along_axis(table, label[None, None], axis=0)[0]
         seen = minus(rows_at(scores, high), up) + chosen
         return with_rows_at(scores, high, seen), ()
@@ -260,22 +268,64 @@ def decided(layout: Layout, messages: Messages) -> Array:
 
 def edge_beliefs(layout: Layout, messages: Messages) -> Array:
     """[E, S, S, B] B_s - M_ts + B_t - M_st + pairs of every edge; -inf where forbidden."""
-    V = layout.nodes.shape[0]
-
-    def at_ends(index: Array) -> Array:
-        index = jnp.minimum(index, V - 1)
-        return jnp.take_along_axis(messages.beliefs, index[:, None], axis=0)
-
-    first = minus(at_ends(layout.low), messages.down)
-    second = minus(at_ends(layout.high), messages.up)
+    first = minus(at_ends(messages.beliefs, layout.low), messages.down)
+    second = minus(at_ends(messages.beliefs, layout.high), messages.up)
     return first[:, :, None] + second[:, None] + layout.pairs
 
 
-class Met(NamedTuple):
-    """The best labellings that sweeps of maxima met, [V, B], padding not marked.
+class Rest(NamedTuple):
+    """Where passes until messages rest have come.
 
     Fields:
-      labels: [V, B]. value: [B] their F. bound: [B] at least max F. passes: [B].
+      messages: the last ones of each graph. residual: [B] the largest change in its last pass.
+      passes: [B]. turn: int32 scalar.
+    """
+
+    messages: PyTree
+    residual: Array
+    passes: Array
+    turn: Array
+
+
+def to_rest(first: PyTree, turn: Callable, most: Array, tolerance: Array) -> Rest:
+    """Passes until no message of a graph changes by more than the tolerance.
+
+    Args:
+      first: messages. most: [B] passes. tolerance: [B].
+      turn: (messages, [B] which graphs go on) -> (messages, [B] the largest change); graphs that
+        have stopped keep theirs.
+    """
+
+    def open_(state: Rest) -> Array:
+        return (state.residual > tolerance) & (state.turn < most)
+
+    def body(state: Rest) -> Rest:
+        going = open_(state)
+        new, change = turn(state.messages, going)
+        residual = jnp.where(going, change, state.residual)
+        return Rest(new, residual, jnp.where(going, state.turn + 1, state.passes), state.turn + 1)
+
+    start = Rest(first, jnp.full_like(tolerance, jnp.inf), jnp.zeros_like(most), jnp.int32(0))
+    return jax.lax.while_loop(lambda state: jnp.any(open_(state)), body, start)
+
+
+def both_ways(layout: Layout, shares: Shares, rule: Best, dampen: Array) -> Callable:
+    """The turn of `to_rest` that is a sweep up and one down."""
+
+    def turn(messages: Messages, going: Array) -> tuple[Messages, Array]:
+        up = sweep(layout, messages, shares, rule, upward=True, dampen=dampen)
+        down = sweep(layout, up.messages, shares, rule, upward=False, dampen=dampen)
+        new = jax.tree.map(partial(jnp.where, going[None, None]), down.messages, messages)
+        return new, jnp.maximum(up.change, down.change)
+
+    return turn
+
+
+class Met(NamedTuple):
+    """The best labellings that sweeps met, [V, B], padding not marked.
+
+    Fields:
+      labels: [V, B]. value: [B] their F. bound: [B] at least max F, or log Z. passes: [B].
     """
 
     labels: Array
@@ -284,8 +334,8 @@ class Met(NamedTuple):
     passes: Array
 
 
-class _Rest(NamedTuple):
-    """Where sweeps of maxima stand."""
+class _State(NamedTuple):
+    """Where sweeps until the bound rests have come."""
 
     messages: Messages
     best: Met
@@ -293,50 +343,43 @@ class _Rest(NamedTuple):
     turn: Array
 
 
-def _better(best: Met, labels: Array, value: Array, bound: Array, open_: Array) -> Met:
-    """The best of two, where the graph is still open; ties keep the labelling met first."""
+def _pass(layout: Layout, shares: Shares, rule: Best, tolerance: Array, state: _State) -> _State:
+    """A sweep up and one down; ties keep the labelling met first."""
+    best, open_ = state.best, ~state.done
+    up = sweep(layout, state.messages, shares, rule, upward=True)
+    down = sweep(layout, up.messages, shares, rule, upward=False)
+    labels, value = best.labels, best.value
+    if not isinstance(rule, Sums):
+        labels = decided(layout, down.messages)
+        value = score(layout, labels)
     gains = open_ & ((value > best.value) | (best.passes < 0))
-    return Met(
+    lowest = jnp.minimum(best.bound, jnp.minimum(up.bound, down.bound))
+    new = Met(
         jnp.where(gains[None], labels, best.labels),
         jnp.where(gains, value, best.value),
-        jnp.where(open_, jnp.minimum(bound, best.bound), best.bound),
-        best.passes,
+        jnp.where(open_, lowest, best.bound),
+        jnp.where(open_, state.turn + 1, best.passes),
     )
+    size = tolerance * jnp.maximum(1, jnp.abs(new.bound))
+    closed = ~(new.bound - new.value > size)
+    rest = ~(best.bound - new.bound > size)
+    return _State(down.messages, new, state.done | closed | rest, state.turn + 1)
 
 
-def _pass(layout: Layout, shares: Shares, tolerance: Array, state: _Rest) -> _Rest:
-    """A sweep up and one down."""
-    best, open_ = state.best, ~state.done
-    up = sweep(layout, state.messages, shares, maximum, upward=True)
-    down = sweep(layout, up.messages, shares, maximum, upward=False)
-    labels = decided(layout, down.messages)
-    bound = jnp.minimum(up.bound, down.bound)
-    best = _better(best, labels, score(layout, labels), bound, open_)
-    best = best._replace(passes=jnp.where(open_, state.turn + 1, best.passes))
-    size = tolerance * jnp.maximum(1, jnp.abs(best.bound))
-    closed = ~(best.bound - best.value > size)
-    rest = ~(state.best.bound - best.bound > size)
-    return _Rest(down.messages, best, state.done | closed | rest, state.turn + 1)
-
-
-def swept_to_rest(layout: Layout, most: Array, tolerance: Array) -> tuple[Met, Messages]:
-    """(what sweeps of maxima find of a batch, padding not marked; their last messages).
+def swept_to_rest(
+    layout: Layout, rule: Best, most: Array, tolerance: Array
+) -> tuple[Met, Messages]:
+    """(what sweeps find of a batch, padding not marked; their last messages).
 
     Args:
+      rule: static, `Best`, or `Sums` for a bound of log Z without labels.
       most: [B] passes. tolerance: [B].
     """
     V, _, B = layout.nodes.shape
     infinite = jnp.full(B, jnp.inf, layout.nodes.dtype)
     none = Met(jnp.zeros((V, B), jnp.int32), -infinite, infinite, jnp.full(B, -1, jnp.int32))
-    shares = reweighted_shares(layout)
-
-    def unfinished(state: _Rest) -> Array:
-        return jnp.any(~state.done & (state.turn < most))
-
-    def body(state: _Rest) -> _Rest:
-        return _pass(layout, shares, tolerance, state)
-
-    first = _Rest(no_messages(layout), none, most < 1, jnp.int32(0))
-    last = jax.lax.while_loop(unfinished, body, first)
+    body = partial(_pass, layout, reweighted_shares(layout), rule, tolerance)
+    first = _State(no_messages(layout), none, most < 1, jnp.int32(0))
+    last = jax.lax.while_loop(lambda state: jnp.any(~state.done & (state.turn < most)), body, first)
     best = last.best
     return best._replace(bound=jnp.maximum(best.bound, best.value)), last.messages

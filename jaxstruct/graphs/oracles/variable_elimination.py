@@ -1,16 +1,20 @@
-"""Exact inference by variable elimination: the best labelling, log Z and marginals.
+"""Exact inference by variable elimination: one recursion over the semirings of `core`.
 
 A plan (`graphs.elimination`) says which node goes when. Step k holds one table T_k over its node
 and at most w neighbours, in one flat axis of S^(w + 1) entries; it sends
 
-    m_k(neighbours) = reduce_{its node} T_k
+    m_k(neighbours) = plus_{its node} T_k
 
-to the step that takes it, which adds it to its own table. On forests w = 1 and this is the dynamic
+to the step that takes it, which adds it to its own table: plus is the maximum of `Best`, log sum
+exp of `Sums`. Going back, the labels of the neighbours are known at each step, and the semiring
+chooses that of its node: the best labelling, or a sample. On forests w = 1 and this is the dynamic
 program from the leaves to the roots.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -19,30 +23,19 @@ import jax.numpy as jnp
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.loops import scan_first
+from jaxstruct.core.semiring import Best, Sums
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.elimination import MOST_ENTRIES, Elimination
-from jaxstruct.graphs.oracles.layout import batch_of, first_argmax, minus
+from jaxstruct.graphs.oracles.layout import batch_of, minus
 from jaxstruct.graphs.potentials import (
     PADDING,
+    GraphMarginals,
     GraphPotentials,
     Labelled,
     checked_potentials,
+    log_partition_of,
     score_labels,
 )
-
-
-class GraphMarginals(NamedTuple):
-    """Probabilities of labels and of pairs of joined labels of ONE graph.
-
-    Fields:
-      nodes: [V, S] p(y_v = s), 0 beyond the last node.
-      pairs: [E, S, S] p(y_a = s, y_b = s') of edge (a, b), 0 beyond the last edge.
-      log_partition: scalar log Z, of whatever kind the oracle computes.
-    """
-
-    nodes: Array
-    pairs: Array
-    log_partition: Array
 
 
 class _Steps(NamedTuple):
@@ -51,7 +44,9 @@ class _Steps(NamedTuple):
     Fields:
       node, parent: [V, B]. around: [V, w, B]. strides: [V, w + 1, B] of messages, in entries.
       digits: [C, w + 1] the label along each axis of each of the C entries of a table.
-      tables: [V, C, B] before any message. count: int32 scalar.
+      count: int32 scalar. real: [V, B] bool, of nodes.
+      tables: [V, C, B] before any message.
+      counts: the transpose of what makes tables of potentials: [V, C, B] to those of nodes, pairs.
     """
 
     node: Array
@@ -59,8 +54,10 @@ class _Steps(NamedTuple):
     around: Array
     strides: Array
     digits: Array
-    tables: Array
     count: Array
+    real: Array
+    tables: Array
+    counts: Callable
 
 
 def _powers(exponents: Array, S: int) -> Array:
@@ -69,77 +66,68 @@ def _powers(exponents: Array, S: int) -> Array:
 
 
 def _entries(digits: Array, strides: Array) -> Array:
-    """[C, B] entries of another table that the entries of one stand for; strides [w + 1, B]."""
-    return jnp.sum(digits[:, :, None] * strides[None], axis=1)
+    """[.., C, B] entries of another table that those of one stand for; strides [.., w + 1, B]."""
+    digits = digits.reshape((1,) * (strides.ndim - 2) + (*digits.shape, 1))
+    return jnp.sum(digits * strides[..., None, :, :], axis=-2)
 
 
-def _tables(potentials: GraphPotentials, plan: Elimination, digits: Array) -> Array:
+def _tables(
+    potentials: GraphPotentials, plan: Elimination, digits: Array, nodes: Array, pairs: Array
+) -> Array:
     """[V, C, B] node and edge potentials at their steps; -inf where an axis of no node is not 0."""
-    nodes, edges, pairs, number_of_nodes, number_of_edges, _ = potentials
-    V, S, B = nodes.shape
-    E, w = edges.shape[0], digits.shape[1] - 1
-    node, around = plan.steps[:, 0], plan.steps[:, 2 : 2 + w]
-    own = jnp.take_along_axis(nodes, node[:, None], axis=0)
-    tables = own[:, digits[:, 0]]
-    unused = (around < 0)[:, None] & (digits[None, :, 1:, None] > 0)
+    (V, S, B), (C, axes), E = nodes.shape, digits.shape, pairs.shape[0]
+    columns = jnp.arange(B)[None]
+    own = jnp.moveaxis(jnp.moveaxis(nodes, 1, 2)[plan.steps[:, 0], columns], 2, 1)
+    tables = jnp.broadcast_to(own[:, :, None], (V, S, C // S, B)).reshape(V, C, B)
+    unused = (plan.steps[:, None, 2 : 1 + axes] < 0) & (digits[None, :, 1:, None] > 0)
     tables = jnp.where(jnp.any(unused, axis=2), -jnp.inf, tables)
-    if E:
-        used = jnp.arange(E)[:, None] < number_of_edges[None]
-        strides = _powers(plan.edges[:, 1:], S)
-        entries = jnp.sum(digits[None, :, :, None] * strides[:, None], axis=2)  # [E, C, B]
-        rows = jnp.take_along_axis(pairs.reshape(E, S * S, B), entries, axis=1)
-        step = jnp.where(used, plan.edges[:, 0], V)
-        columns = jnp.arange(B)[None]
-        moved = jnp.moveaxis(tables, 2, 1).at[step, columns]
-        tables = jnp.moveaxis(moved.add(jnp.moveaxis(rows, 2, 1), mode="drop"), 1, 2)
-    real = jnp.arange(V)[:, None, None] < number_of_nodes[None, None]
+    used = jnp.arange(E)[:, None] < potentials.number_of_edges[None]
+    entries = _entries(digits, _powers(plan.edges[:, 1:], S))
+    rows = jnp.take_along_axis(pairs.reshape(E, S * S, B), entries, axis=1)
+    step = jnp.where(used, plan.edges[:, 0], V)
+    moved = jnp.moveaxis(tables, 2, 1).at[step, columns]
+    tables = jnp.moveaxis(moved.add(jnp.moveaxis(rows, 2, 1), mode="drop"), 1, 2)
+    real = jnp.arange(V)[:, None, None] < potentials.number_of_nodes[None, None]
     return jnp.where(real, tables, 0)
 
 
-def prepared_steps(
-    potentials: GraphPotentials, plan: Elimination, batch: int | None = None
-) -> tuple[GraphPotentials, _Steps]:
-    """(potentials, steps of their plan) with a batch axis throughout."""
-    batch = batch_of(potentials, plan) if batch is None else batch
+def _prepared(batch: int, potentials: GraphPotentials, plan: Elimination) -> _Steps:
     potentials, plan = jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)), (potentials, plan)
     )
     V, S, _ = potentials.nodes.shape
     w = plan.edges.shape[1] - 2
-    C = S ** (w + 1)
-    digits = jnp.arange(C)[:, None] // S ** jnp.arange(w, -1, -1)[None] % S
+    digits = jnp.arange(S ** (w + 1))[:, None] // S ** jnp.arange(w, -1, -1)[None] % S
     real = jnp.arange(V)[:, None] < potentials.number_of_nodes[None]
-    steps = _Steps(
+    taken = real & (plan.steps[:, 1] < potentials.number_of_nodes[None])
+    tables, counts = jax.vjp(
+        partial(_tables, potentials, plan, digits), potentials.nodes, potentials.pairs
+    )
+    return _Steps(
         jnp.where(real, plan.steps[:, 0], V),
-        jnp.where(
-            real & (plan.steps[:, 1] < potentials.number_of_nodes[None]), plan.steps[:, 1], V
-        ),
+        jnp.where(taken, plan.steps[:, 1], V),
         plan.steps[:, 2 : 2 + w],
         _powers(plan.steps[:, 2 + w :], S),
         digits.astype(jnp.int32),
-        _tables(potentials, plan, digits),
         jnp.max(potentials.number_of_nodes),
+        real,
+        tables,
+        counts,
     )
-    return potentials, steps
 
 
-def _log_sum(table: Array) -> Array:
-    top = finite_or_zero(jnp.max(table, axis=0))
-    return top + jnp.log(jnp.sum(jnp.exp(table - top[None]), axis=0))
-
-
-def eliminated(steps: _Steps, S: int, summed: bool) -> tuple[Array, Array, Array]:
+def _eliminated(rule: Best, steps: _Steps, S: int) -> tuple[Array, Array, Array]:
     """([V, C, B] full tables, [V, C / S, B] messages, [B] the reduction over all nodes)."""
     V, C, B = steps.tables.shape
-    columns = jnp.arange(B)[None]
+    places = jnp.arange(C)[:, None], jnp.arange(B)[None]
 
     def body(carry: tuple, row: tuple) -> tuple[tuple, tuple]:
         tables, total = carry
         k, node, parent, strides = row
-        table = tables[k].reshape(S, C // S, B)
-        message = _log_sum(table) if summed else jnp.max(table, axis=0)
+        # every entry that reads a message would compute it anew: 27 us a tree in place of 12
+        message = jax.lax.optimization_barrier(rule.reduce(tables[k].reshape(S, C // S, B)))
         given = jnp.take_along_axis(message, _entries(steps.digits, strides), axis=0)
-        tables = tables.at[parent[None], jnp.arange(C)[:, None], columns].add(given, mode="drop")
+        tables = tables.at[parent[None], *places].add(given, mode="drop")
         root = (parent == V) & (node < V)  # its message goes nowhere: the value of its part
         return (tables, total + jnp.where(root, message[0], 0)), (message,)
 
@@ -149,36 +137,38 @@ def eliminated(steps: _Steps, S: int, summed: bool) -> tuple[Array, Array, Array
     return tables, messages, total
 
 
-def _best_kernel(potentials: GraphPotentials, plan: Elimination) -> Labelled:
-    potentials, steps = prepared_steps(potentials, plan)
-    V, S, B = potentials.nodes.shape
-    tables, _, total = eliminated(steps, S, summed=False)
-    C = tables.shape[1]
-    columns = jnp.arange(B)
+def chosen_kernel(
+    rule: Best, potentials: GraphPotentials, plan: Elimination, noise: Array | None = None
+) -> Labelled:
+    """Nodes in the reverse order of their elimination, each given those chosen before it."""
+    steps = _prepared(batch_of(potentials, plan, noise), potentials, plan)
+    V, S, _ = potentials.nodes.shape
+    tables, _, total = _eliminated(rule, steps, S)
+    C, B = tables.shape[1:]
+    if noise is not None:
+        noise = jnp.broadcast_to(noise, (V, S, B))
 
     def body(labels: Array, row: tuple) -> tuple[Array, tuple]:
-        table, node, around = row
+        table, node, around, own = row
         known = jnp.take_along_axis(labels, jnp.clip(around, 0, V - 1), axis=0)
-        w = around.shape[0]
-        powers = S ** jnp.arange(w - 1, -1, -1)
+        powers = S ** jnp.arange(len(around) - 1, -1, -1)
         entry = jnp.sum(jnp.where(around >= 0, known, 0) * powers[:, None], axis=0)
-        column = jnp.take_along_axis(table.reshape(S, C // S, B), entry[None, None], axis=1)
-        label = first_argmax(column[:, 0], 0)
-        return labels.at[node, columns].set(label, mode="drop"), ()
+        at = entry[None, None]
+        column = jnp.take_along_axis(table.reshape(S, C // S, B), at, axis=1)[:, 0]
+        label, _ = rule.choose(column, jnp.zeros_like(column), entry, noise=own)
+        return labels.at[node, jnp.arange(B)].set(label, mode="drop"), ()
 
-    rows = (tables, steps.node, steps.around)
-    empty = jnp.zeros((V, B), jnp.int32)
-    labels, _ = scan_first(body, empty, rows, steps.count, reverse=True)
-    real = jnp.arange(V)[:, None] < potentials.number_of_nodes[None]
-    return Labelled(jnp.where(real, labels, PADDING), total)
+    rows = (tables, steps.node, steps.around, noise)
+    labels, _ = scan_first(body, jnp.zeros((V, B), jnp.int32), rows, steps.count, reverse=True)
+    return Labelled(jnp.where(steps.real, labels, PADDING), total)
 
 
-def _score(found: Labelled, potentials: GraphPotentials, plan: Elimination) -> Array:
-    del plan
+def _score(found: Labelled, potentials: GraphPotentials, *rest: PyTree) -> Array:
+    del rest
     return score_labels(potentials, found.labels)
 
 
-_best_of_one = of_one_example(_best_kernel, _score)
+_best_of_one = of_one_example(partial(chosen_kernel, Best()), _score)
 
 
 def checked_plan(potentials: GraphPotentials, plan: Elimination) -> tuple:
@@ -226,18 +216,23 @@ def best_labelling(potentials: GraphPotentials, plan: Elimination) -> Labelled:
     return _best_of_one(*checked_plan(potentials, plan))
 
 
-def _max_beliefs(steps: _Steps, tables: Array, messages: Array, S: int) -> Array:
-    """[V, C, B] the best score, of its part of the graph, for every entry of a step's table."""
+def _beliefs(summed: bool, steps: _Steps, tables: Array, messages: Array, S: int) -> Array:
+    """[V, C, B] of every entry of a step's table the probability of these labels, or the best score
+    of its part of the graph with them: of the step that took its message, cut down."""
     V, C, B = tables.shape
     columns = jnp.arange(B)[None]
 
     def body(beliefs: Array, row: tuple) -> tuple[Array, tuple]:
         k, table, message, parent, strides = row
         above = jnp.take_along_axis(beliefs, jnp.minimum(parent, V - 1)[None, None], axis=0)[0]
-        around = jnp.full((C // S, B), -jnp.inf, tables.dtype)
-        around = around.at[_entries(steps.digits, strides), columns].max(above)
-        rest = jnp.where(parent[None] < V, minus(around, message), 0)
-        own = table.reshape(S, C // S, B) + rest[None]
+        nothing = jnp.full((C // S, B), 0 if summed else -jnp.inf, tables.dtype)
+        around = nothing.at[_entries(steps.digits, strides), columns]
+        table, inner = table.reshape(S, C // S, B), parent[None] < V
+        if summed:
+            given = jnp.exp(table - finite_or_zero(message)[None])
+            own = given * jnp.where(inner, around.add(above), 1)[None]
+        else:
+            own = table + jnp.where(inner, minus(around.max(above), message), 0)[None]
         return beliefs.at[k].set(own.reshape(C, B)), ()
 
     rows = (jnp.arange(V), tables, messages, steps.parent, steps.strides)
@@ -247,40 +242,33 @@ def _max_beliefs(steps: _Steps, tables: Array, messages: Array, S: int) -> Array
 def _other_kernel(potentials: GraphPotentials, plan: Elimination, labels: Array) -> Labelled:
     """Some node must have another label: the one where that costs least, then the best of these."""
     batch = batch_of(potentials, plan, labels)
-    labels = jnp.broadcast_to(labels, (labels.shape[0], batch))
-    potentials, steps = prepared_steps(potentials, plan, batch)
-    V, S, B = potentials.nodes.shape
-    tables, messages, _ = eliminated(steps, S, summed=False)
-    beliefs = _max_beliefs(steps, tables, messages, S)
-    each = jnp.max(beliefs.reshape(V, S, -1, B), axis=2)
-    places = jnp.zeros((V, B), jnp.int32).at[steps.node, jnp.arange(B)[None]]
-    # Tables are by step; costs are compared by node, so that ties go to the lowest one.
-    step_of = places.set(jnp.arange(V, dtype=jnp.int32)[:, None], mode="drop")
-    each = jnp.take_along_axis(each, step_of[:, None], axis=0)
-    own = jnp.arange(S)[None, :, None] == labels[:, None]
+    steps = _prepared(batch, potentials, plan)
+    V, S, _ = potentials.nodes.shape
+    labels = jnp.broadcast_to(labels, (V, batch))
+    tables, messages, _ = _eliminated(Best(), steps, S)
+    beliefs = _beliefs(False, steps, tables, messages, S)
+    each = jnp.max(beliefs.reshape(V, S, -1, batch), axis=2)
+    given = jnp.take_along_axis(labels, jnp.minimum(steps.node, V - 1), axis=0)
+    own = jnp.arange(S)[None, :, None] == given[:, None]
     other = jnp.max(jnp.where(own, -jnp.inf, each), axis=1)
-    real = jnp.arange(V)[:, None] < potentials.number_of_nodes[None]
-    cost = jnp.where(real & (other > -jnp.inf), jnp.max(each, axis=1) - other, jnp.inf)
-    node = jnp.argmin(cost, axis=0)
+    cost = jnp.where(other > -jnp.inf, jnp.max(each, axis=1) - other, jnp.inf)
+    # Tables are by step; costs are compared by node, so that ties go to the lowest one.
+    of_nodes = jnp.full_like(cost, jnp.inf)
+    of_nodes = of_nodes.at[steps.node, jnp.arange(batch)[None]].set(cost, mode="drop")
+    node = jnp.argmin(of_nodes, axis=0)
     # The cheapest node gives way; given that, the best labelling is one more elimination.
-    barred = own & (jnp.arange(V)[:, None] == node[None])[:, None]
-    nodes = jnp.where(barred, -jnp.inf, potentials.nodes)
-    best = _best_kernel(potentials._replace(nodes=nodes), plan)
-    found = jnp.min(cost, axis=0) < jnp.inf
-    labels = jnp.where(real, labels, PADDING)
+    at = jnp.arange(V)[:, None, None] == node[None, None]
+    own = jnp.arange(S)[None, :, None] == labels[:, None]
+    nodes = jnp.where(at & own, -jnp.inf, potentials.nodes)
+    best = chosen_kernel(Best(), potentials._replace(nodes=nodes), plan)
+    found = jnp.min(of_nodes, axis=0) < jnp.inf
+    labels = jnp.where(steps.real, labels, PADDING)
     return Labelled(
         jnp.where(found[None], best.labels, labels), jnp.where(found, best.score, -jnp.inf)
     )
 
 
-def _other_score(
-    found: Labelled, potentials: GraphPotentials, plan: Elimination, labels: Array
-) -> Array:
-    del plan, labels
-    return score_labels(potentials, found.labels)
-
-
-_other_of_one = of_one_example(_other_kernel, _other_score)
+_other_of_one = of_one_example(_other_kernel, _score)
 
 
 def best_other(potentials: GraphPotentials, plan: Elimination, labels: Array) -> Labelled:
@@ -311,77 +299,16 @@ def best_other(potentials: GraphPotentials, plan: Elimination, labels: Array) ->
     return _other_of_one(potentials, plan, labels.astype(jnp.int32))
 
 
-def _value_kernel(potentials: GraphPotentials, plan: Elimination) -> Array:
-    potentials, steps = prepared_steps(potentials, plan)
-    return eliminated(steps, potentials.nodes.shape[1], summed=True)[2]
-
-
-def _beliefs(steps: _Steps, tables: Array, messages: Array, S: int) -> Array:
-    """[V, C, B] p(the labels of a step's axes): of the step that took its message, cut down."""
-    V, C, B = tables.shape
-    columns = jnp.arange(B)[None]
-
-    def body(beliefs: Array, row: tuple) -> tuple[Array, tuple]:
-        k, table, message, parent, strides = row
-        above = jnp.take_along_axis(beliefs, jnp.minimum(parent, V - 1)[None, None], axis=0)[0]
-        entries = _entries(steps.digits, strides)
-        around = jnp.zeros((C // S, B), tables.dtype).at[entries, columns].add(above)
-        first = jnp.arange(C // S)[:, None] == 0
-        around = jnp.where(parent[None] < V, around, first.astype(tables.dtype))
-        given = jnp.exp(table.reshape(S, C // S, B) - finite_or_zero(message)[None])
-        own = (given * around[None]).reshape(C, B)
-        return beliefs.at[k].set(own), ()
-
-    rows = (jnp.arange(V), tables, messages, steps.parent, steps.strides)
-    return scan_first(body, jnp.zeros_like(tables), rows, steps.count, reverse=True)[0]
-
-
 def _marginals_kernel(potentials: GraphPotentials, plan: Elimination) -> GraphMarginals:
-    potentials, steps = prepared_steps(potentials, plan)
-    nodes, edges, _, _, number_of_edges, _ = potentials
-    (V, S, B), E = nodes.shape, edges.shape[0]
-    tables, messages, total = eliminated(steps, S, summed=True)
-    beliefs = _beliefs(steps, tables, messages, S)
-    beliefs = jnp.where((steps.node < V)[:, None], beliefs, 0)
-    of_steps = jnp.sum(beliefs.reshape(V, S, -1, B), axis=2)
-    columns = jnp.arange(B)[None]
-    rows = jnp.zeros((V, B, S), nodes.dtype).at[steps.node, columns]
-    of_nodes = jnp.moveaxis(rows.set(jnp.moveaxis(of_steps, 2, 1), mode="drop"), 1, 2)
-    of_pairs = jnp.zeros((E, S, S, B), nodes.dtype)
-    if E:
-        plan = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], B)), plan)
-        strides = _powers(plan.edges[:, 1:], S)
-        entries = jnp.sum(steps.digits[None, :, :, None] * strides[:, None], axis=2)
-        step = jnp.clip(plan.edges[:, :1], 0, V - 1)
-        held = jnp.take_along_axis(beliefs, step, axis=0)
-        flat = jnp.zeros((E, S * S, B), nodes.dtype)
-        flat = flat.at[jnp.arange(E)[:, None, None], entries, columns[None]].add(held)
-        used = jnp.arange(E)[:, None, None] < number_of_edges[None, None]
-        of_pairs = jnp.where(used, flat, 0).reshape(E, S, S, B)
-    allowed = total > -jnp.inf
-    return GraphMarginals(jnp.where(allowed, of_nodes, 0), jnp.where(allowed, of_pairs, 0), total)
+    steps = _prepared(batch_of(potentials, plan), potentials, plan)
+    tables, messages, total = _eliminated(Sums(), steps, potentials.nodes.shape[1])
+    beliefs = _beliefs(True, steps, tables, messages, potentials.nodes.shape[1])
+    nodes, pairs = steps.counts(jnp.where((total > -jnp.inf)[None, None], beliefs, 0))
+    return GraphMarginals(nodes, pairs, total)
 
 
-_value_of_one = of_one_example(_value_kernel)
 _marginals_of_one = of_one_example(_marginals_kernel)
-
-
-@jax.custom_vjp
-def _log_partition(potentials: GraphPotentials, plan: Elimination) -> Array:
-    return _value_of_one(potentials, plan)
-
-
-def _forward(potentials: GraphPotentials, plan: Elimination) -> tuple[Array, PyTree]:
-    found = _marginals_of_one(potentials, plan)
-    return found.log_partition, (found.nodes, found.pairs)
-
-
-def _backward(counts: PyTree, cotangent: Array) -> tuple[GraphPotentials, None]:
-    nodes, pairs = (cotangent * count for count in counts)
-    return GraphPotentials(nodes, None, pairs, None, None), None
-
-
-_log_partition.defvjp(_forward, _backward)
+_log_partition = log_partition_of(_marginals_of_one)
 
 
 def log_partition(potentials: GraphPotentials, plan: Elimination) -> Array:

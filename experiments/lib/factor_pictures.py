@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, as_numbers, check_record
 from jaxstruct.graphs.factors import FactorGraph
 
 MOST_DRAWN = 400
@@ -75,65 +74,38 @@ def factor_places(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
     """Where a picture has the parts of a factor graph, the same at every call.
 
     Args:
-      graph: of `factor_graph` or `network_factors`, of at most `MOST_DRAWN` nodes and tables.
+      graph: of `factor_graph`, of at most `MOST_DRAWN` nodes and tables.
 
     Returns:
       ([n, 2] of the nodes, [m, 2] of the tables), x and y, about 1 from neighbour to neighbour.
 
     Raises:
-      ValueError: it is no FactorGraph, or too large.
+      ValueError: it is too large.
     """
-    check_record("graph", graph, FactorGraph, "factor_graph")
     n, m = len(graph.labels), len(graph.scopes)
     if n + m > MOST_DRAWN:
-        raise ValueError(
-            f"graph has {n} nodes and {m} tables, at most {MOST_DRAWN} in all are drawn: draw a "
-            "part of it"
-        )
+        raise ValueError(f"graph has {n} nodes and {m} tables, at most {MOST_DRAWN} are drawn")
     lines = [(v, n + j) for j, scope in enumerate(graph.scopes) for v in scope]
     places = graph_places(n + m, np.array(lines, int))
     return places[:n], places[n:]
 
 
-def _checked_places(name: str, places: object, rows: int) -> np.ndarray:
-    array = as_numbers(name, places, f"[{rows}, 2] numbers")
-    if array.shape != (rows, 2) or not np.isfinite(array).all():
-        raise ValueError(f"{name} must be [{rows}, 2] finite numbers, got shape {array.shape}")
-    return array
-
-
-def factor_picture(
-    graph: FactorGraph,
-    names: Sequence[str] | None = None,
-    places: tuple[np.ndarray, np.ndarray] | None = None,
-) -> Any:
+def factor_picture(graph: FactorGraph, names: Sequence[str]) -> Any:
     """The factor graph as a matplotlib figure; `figure.savefig("graph.png")` writes it.
 
     Args:
-      graph: of `factor_graph` or `network_factors`.
-      names: [n] of the nodes; None for their numbers.
-      places: of nodes and tables, as `factor_places` gives them, which None stands for.
+      graph: of `factor_graph`. names: [n] of the nodes.
 
     Returns:
       A `matplotlib.figure.Figure`. No window opens, and no state of pyplot is touched.
 
     Raises:
       ImportError: matplotlib is missing.
-      ValueError: as `factor_places`; names or places do not fit.
+      ValueError: as `factor_places`.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib, which is not installed: pip install 'jaxstruct[experiments]'"
-        ) from error
-    check_record("graph", graph, FactorGraph, "factor_graph")
-    n, m = len(graph.labels), len(graph.scopes)
-    shown = [str(i) for i in range(n)] if names is None else as_list("names", names, "[n] names")
-    if len(shown) != n:
-        raise ValueError(f"names must be [n] = [{n}] names, got {len(shown)}")
-    nodes, tables = factor_places(graph) if places is None else places
-    nodes, tables = _checked_places("places[0]", nodes, n), _checked_places("places[1]", tables, m)
+    from matplotlib.figure import Figure
+
+    nodes, tables = factor_places(graph)
     every = np.concatenate([nodes, tables])
     width, height = np.ptp(every, axis=0) + 1.5
     figure = Figure(figsize=(max(2.0, _INCHES * width), max(1.5, _INCHES * height)))
@@ -142,7 +114,7 @@ def factor_picture(
     axes.set_aspect("equal")
     axes.set_xlim(every[:, 0].min() - 0.75, every[:, 0].max() + 0.75)
     axes.set_ylim(every[:, 1].min() - 0.75, every[:, 1].max() + 0.75)
-    _draw(axes, graph, shown, nodes, tables)
+    _draw(axes, graph, names, nodes, tables)
     return figure
 
 
