@@ -37,14 +37,14 @@ from jaxstruct.solvers.loop.host_loop import (
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.run import Run
-from jaxstruct.solvers.n_slack.state import Info, State
-from jaxstruct.solvers.n_slack.thresholds import (
+from jaxstruct.solvers.n_slack.choices import (
     primal_of,
     threshold_of,
     wants_growth,
     worth_certifying,
 )
+from jaxstruct.solvers.n_slack.run import Run
+from jaxstruct.solvers.n_slack.state import Info, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import proving

@@ -14,14 +14,16 @@ from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import of_planes
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack import sweeps as sweep_programs
-from jaxstruct.solvers.n_slack.active_slots import active_slots, merge_multipliers, restrict
 from jaxstruct.solvers.n_slack.oracle_pass import Batch, look_up_planes
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
+    active_slots,
     bucket_of,
     insert,
     join_buckets,
+    merge_multipliers,
     propose,
+    restrict,
 )
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions

@@ -13,8 +13,8 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import warm_start
+from jaxstruct.solvers.n_slack import one_device
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
-from jaxstruct.solvers.placement import one_device
 from tests.lib.refusals import refused
 from tests.solvers.cases import FULL
 
