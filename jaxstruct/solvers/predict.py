@@ -45,8 +45,7 @@ def predict(
 
     Args:
       problem: the structure.
-      weights: w as problem.initial_weights, or the solution that holds it (of `fit`,
-        `fit_one_slack` or a baseline).
+      weights: w as problem.initial_weights, or the solution that holds it (of `fit` or a baseline).
       inputs: a pytree of n examples, of arrays [n, ...] or `Ragged` stores.
       batch: inputs decoded together, at most.
 
