@@ -115,7 +115,6 @@ def test_numbers_above_0(name):
     "options, match",
     [
         ({"variant": "both"}, "variant is 'both'; choose one of"),
-        ({"safeguard": "hope"}, "safeguard is 'hope'; choose one of"),
         ({"capacity": 1}, "capacity must be at least 2, got 1"),
         ({"oracle_batch": 0}, "oracle_batch must be at least 1, got 0"),
         ({"oracle_batch": -8}, "oracle_batch must be at least 1, got -8"),

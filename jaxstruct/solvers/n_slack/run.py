@@ -99,7 +99,6 @@ def resolved_settings(
         chunks=settings.chunks,
         visits=VisitOptions(
             group,
-            settings.safeguard,
             _chosen(settings.block_steps, steps),
             _chosen(settings.fading, fading),
         ),
