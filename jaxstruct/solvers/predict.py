@@ -32,11 +32,7 @@ def weights_of(problem: Problem, given: PyTree | Solution) -> PyTree:
 
 
 def predict(
-    problem: Problem,
-    weights: PyTree | Solution,
-    inputs: PyTree,
-    *,
-    batch: int = 1024,
+    problem: Problem, weights: PyTree | Solution, inputs: PyTree, *, batch: int = 1024
 ) -> PyTree:
     """argmax_y F(x, y; w) of each input (thesis 3.1), as numpy arrays with a leading axis [n].
 

@@ -36,12 +36,7 @@ from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.sweeps import Plan
 from jaxstruct.solvers.n_slack.task import by_size
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
-from jaxstruct.solvers.objective.certificate import (
-    Certificate,
-    ExampleTerms,
-    block_gaps,
-    certify,
-)
+from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms, block_gaps, certify
 from jaxstruct.solvers.objective.most_violated import oracle_for, proving
 from jaxstruct.solvers.settings import ResolvedSettings
 

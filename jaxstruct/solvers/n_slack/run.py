@@ -98,9 +98,7 @@ def resolved_settings(
         oracle_batch=batch,
         chunks=settings.chunks,
         visits=VisitOptions(
-            group,
-            _chosen(settings.block_steps, steps),
-            _chosen(settings.fading, fading),
+            group, _chosen(settings.block_steps, steps), _chosen(settings.fading, fading)
         ),
         cached_sweeps=_chosen(settings.cached_sweeps, sweeps),
         active=active,

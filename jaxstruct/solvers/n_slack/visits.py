@@ -12,11 +12,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, plane_coefficients
-from jaxstruct.solvers.objective.block_dual import (
-    block_ascent,
-    line_search_sizes,
-    pairwise_ascent,
-)
+from jaxstruct.solvers.objective.block_dual import block_ascent, line_search_sizes, pairwise_ascent
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.settings import VisitOptions, has_small_weights
 
