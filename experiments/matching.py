@@ -26,9 +26,9 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
 from experiments.lib.report import Columns, Table, rows_table
+from experiments.machines.one_slack.fit import fit_one_slack
 from experiments.tasks.point_sets import Drawing, Pair, drawn_pairs, pair_features
 from jaxstruct import assignments, trained
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 
 SETTINGS = ("complete", "partial")
 METHODS = ("equal", "pairs", "assigned", "svm")

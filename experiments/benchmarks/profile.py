@@ -11,7 +11,7 @@ from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.benchmarks import Training
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.placement.one_device import OneDevice
+from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.settings import VisitOptions
 
 PARTS = ("host", "oracle", "sweeps", "certify")

@@ -12,6 +12,7 @@ from experiments.lib import fields
 from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
+from experiments.machines.one_slack.fit import fit_one_slack
 from jaxstruct import Problem, Ragged, Solution, fit, predict
 from jaxstruct.baselines import fit_random_field
 from jaxstruct.core.padding import bucketed_inputs, restored
@@ -22,7 +23,6 @@ from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.theta import graph_potentials_of
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 
 LOG_LOSSES = {
     "logistic": "pseudo", "pseudo": "pseudo", "bethe": "bethe", "bound": "reweighted"

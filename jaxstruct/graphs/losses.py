@@ -89,7 +89,7 @@ def weighted_labels(
 ) -> Ragged:
     """True labels with the weights of their nodes in the loss: y_v + S c_v.
 
-    They are for what trains by a loss (`fit`, `fit_one_slack`). Likelihoods read the labels alone;
+    They are for what trains by a loss (`fit`, `fit_in_blocks`). Likelihoods read the labels alone;
     the perceptrons, which count an output as wrong where it is not equal, need plain labels.
 
     Args:

@@ -37,14 +37,14 @@ from jaxstruct.solvers.loop.host_loop import (
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.run import Run
-from jaxstruct.solvers.n_slack.state import Info, State
-from jaxstruct.solvers.n_slack.thresholds import (
+from jaxstruct.solvers.n_slack.choices import (
     primal_of,
     threshold_of,
     wants_growth,
     worth_certifying,
 )
+from jaxstruct.solvers.n_slack.run import Run
+from jaxstruct.solvers.n_slack.state import Info, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import proving
@@ -201,22 +201,21 @@ class _FitContent(Content):
         return solution, solution.state
 
 
-class _First(NamedTuple):
-    """Where a run begins or goes on; started: whether its state is of somebody's solution."""
-
-    now: RunState
-    counters: StartCounters
-    started: bool
-
-
-def _first(fixed: Training, start: Solution | None, session: CheckpointSession | None) -> _First:
-    found = None if session is None else session.found
+def _first(
+    fixed: Training, start: Solution | None, session: CheckpointSession | None
+) -> tuple[RunState, StartCounters, bool]:
+    """Where a run begins or goes on, and whether its state is of somebody's solution."""
+    place, found = fixed.run.placement, None if session is None else session.found
     if found is not None and found.run is not None and found.counters is not None:
-        state = fixed.run.placement.place(found.run.state)
-        return _First(found.run._replace(state=state), found.counters, True)
-    state, planes = _first_state(fixed, start)
+        return found.run._replace(state=place.place(found.run.state)), found.counters, True
+    if start is None:
+        state, planes = cutting_plane.init(fixed.run), 0
+    else:
+        of_rows = in_rows_of(start, fixed.run.task, fixed.run.rows)
+        state = place.place(restart(fixed.run, of_rows, fixed.rules.C))
+        planes = _planes(fixed, state.sets)
     counters = begin(planes, _before(fixed.rules.C, start))
-    return _First(run_state_at(state, state.weights), counters, start is not None)
+    return run_state_at(state, state.weights), counters, start is not None
 
 
 def _before(C: float, start: Solution | None) -> Trace | None:
@@ -237,32 +236,19 @@ def train(
       callback, start: as in `fit`. show: is called after each round.
       session: where checkpoints are, None for none.
     """
-    first, watched = _first(fixed, start, session), callback is not None or session is not None
+    now, counters, started = _first(fixed, start, session)
+    watched = fixed.processes.any(callback is not None or session is not None)
     notify = notifying_callback(fixed.processes, show, callback)
-    method = _method(fixed, first.started, fixed.processes.any(watched))
-    given = method, first.now, fixed.rules, first.counters, notify
+    given = _method(fixed, started, watched), now, fixed.rules, counters, notify
 
     def ended(now: RunState, status: Status) -> Solution:
-        return _ended(fixed, now, status, first.counters)
+        run, weights = fixed.run, fixed.run.placement.taken(now.best.weights)
+        status = confirm(status, run.problem, run.formulation, run.sample, weights)
+        if fixed.processes.any(status is Status.WRONG_ORACLE):
+            status = Status.WRONG_ORACLE
+        return _solution(fixed, now, status, counters)
 
     return ended(*solve(*given)) if session is None else session.solve(*given, ended)
-
-
-def _ended(fixed: Training, now: RunState, status: Status, counters: StartCounters) -> Solution:
-    """What a run has found whose loop is over."""
-    run, weights = fixed.run, fixed.run.placement.taken(now.best.weights)
-    status = confirm(status, run.problem, run.formulation, run.sample, weights)
-    if fixed.processes.any(status is Status.WRONG_ORACLE):
-        status = Status.WRONG_ORACLE
-    return _solution(fixed, now, status, counters)
-
-
-def _first_state(fixed: Training, start: Solution | None) -> tuple[State, int]:
-    """Where the run begins, and how many planes it has there."""
-    if start is None:
-        return cutting_plane.init(fixed.run), 0
-    state = restart(fixed.run, in_rows_of(start, fixed.run.task, fixed.run.rows), fixed.rules.C)
-    return fixed.run.placement.place(state), _planes(fixed, state.sets)
 
 
 def fit(

@@ -14,7 +14,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucket_shapes
 from jaxstruct.core.sizes import size_class, text_of_bytes
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.n_slack.capacity import capacity_of
+from jaxstruct.solvers.n_slack.run import capacity_of
 from jaxstruct.solvers.n_slack.task import FEW_ROWS, batch_shapes
 from jaxstruct.solvers.settings import (
     Settings,

@@ -32,11 +32,7 @@ def weights_of(problem: Problem, given: PyTree | Solution) -> PyTree:
 
 
 def predict(
-    problem: Problem,
-    weights: PyTree | Solution,
-    inputs: PyTree,
-    *,
-    batch: int = 1024,
+    problem: Problem, weights: PyTree | Solution, inputs: PyTree, *, batch: int = 1024
 ) -> PyTree:
     """argmax_y F(x, y; w) of each input (thesis 3.1), as numpy arrays with a leading axis [n].
 
@@ -45,8 +41,7 @@ def predict(
 
     Args:
       problem: the structure.
-      weights: w as problem.initial_weights, or the solution that holds it (of `fit`,
-        `fit_one_slack` or a baseline).
+      weights: w as problem.initial_weights, or the solution that holds it (of `fit` or a baseline).
       inputs: a pytree of n examples, of arrays [n, ...] or `Ragged` stores.
       batch: inputs decoded together, at most.
 

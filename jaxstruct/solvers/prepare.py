@@ -23,12 +23,7 @@ from jaxstruct.solvers.objective.formulations import Formulation, formulation_na
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.placement.joint_buckets import joint_buckets
 from jaxstruct.solvers.placement.mesh import check_mesh, dealt, placed
-from jaxstruct.solvers.settings import (
-    Settings,
-    batch_and_group,
-    check_settings,
-    examples_to_check,
-)
+from jaxstruct.solvers.settings import Settings, batch_and_group, check_settings, examples_to_check
 from jaxstruct.solvers.validation.checks import (
     check_callback,
     check_is_problem,

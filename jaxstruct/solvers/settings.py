@@ -12,7 +12,6 @@ from jaxstruct.core.checks import check_choice, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import is_tested, reads_differences
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.objective.block_dual import SAFEGUARDS
 
 SMALL_WEIGHTS = 2**15
 """Up to so many weights a dense direction costs less than a second scatter. Where there are more,
@@ -28,13 +27,12 @@ class VisitOptions(NamedTuple):
     """Static options of visits.
 
     Fields:
-      group: blocks solved side by side. safeguard: what keeps them an ascent.
+      group: blocks solved side by side.
       max_steps: pairwise steps a block.
       fading: sweeps end with one of less than this part of the first one's predicted gain.
     """
 
     group: int
-    safeguard: str
     max_steps: int
     fading: float = 0.0
 
@@ -72,11 +70,9 @@ class Settings(NamedTuple):
       oracle_batch: examples in one batched oracle call.
       chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
-        which needs no safeguard. None for 1 on grown working sets with many weights, where a
+        which needs no line search. None for 1 on grown working sets with many weights, where a
         group's line search costs as much as its step, else 16; on a mesh 16 of all shards together,
         at least 4 of each.
-      safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
-        there to be studied).
       cached_sweeps: sweeps over the planes at hand in each round at most, None for 40 on enumerated
         working sets and 50 on grown ones; a warm round of enumerated working sets that are cut down
         later makes one. With 0 every round of grown working sets is an exact pass alone.
@@ -109,7 +105,6 @@ class Settings(NamedTuple):
     oracle_batch: int = 64
     chunks: int = 8
     group: int | None = None
-    safeguard: str = "line_search"
     cached_sweeps: int | None = None
     fading: float | None = None
     active: int | None = None
@@ -125,7 +120,6 @@ class Settings(NamedTuple):
 
 _CHOICES = {
     "variant": ("auto", "subspace", "full"),
-    "safeguard": SAFEGUARDS,
     "working_sets": ("auto", "grown", "enumerated"),
 }
 _LEAST = {

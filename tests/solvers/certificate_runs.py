@@ -1,6 +1,6 @@
 """What certificates say of features far from the origin, held against proven optima.
 
-    python -m tests.solvers.certificate_runs --runs=200 --seed=0 --solvers=fit,one_slack
+    python -m tests.solvers.certificate_runs --runs=200 --seed=0 --solvers=fit,joint
 
 Every run draws examples of three features (normal, plus a mean, times a scale), trains with one
 solver and asks whether the optimum lies in [dual - rounding, primal + rounding]. Counted for each
@@ -27,7 +27,6 @@ from experiments.machines.dual_random_field import dual_random_field
 from experiments.machines.weston_watkins import fit_weston_watkins
 from jaxstruct import multiclass
 from jaxstruct.baselines import fit_random_field
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 from tests.solvers.cases import dense_multipliers, flat
 from tests.truth.proven_optimum import Exact, Field, Machine, random_field, structural
@@ -142,7 +141,6 @@ def drawn_case(seed: int, number: int, solver: str, most: int = 2000) -> Case:
     size = scale**2 * (1 + mean**2) ** random.uniform()  # else hardly a run with a mean ends
     C = float(np.float32(10 ** random.uniform(-2, 4.5) / size))
     names = {"weston_watkins": ("svm1", "svm2"), "joint": ("svm1_slack", "svm2_margin")}
-    names["one_slack"] = ("svm1_margin", "svm1_slack")
     formulation = str(random.choice(names.get(solver, ("svm1_margin", "svm2_slack"))))
     tolerance = float(random.choice(TOLERANCES[dtype]))
     return Case(x, y, C, kind, formulation, dtype, tolerance, mean)
@@ -161,15 +159,6 @@ def _weston_watkins(case: Case) -> Outcome:
 
 def _structural(case: Case) -> Machine:
     return structural(case.formulation, case.psi(), LOSS[case.y], case.y, case.C)
-
-
-def _one_slack(case: Case) -> Outcome:
-    found = fit_one_slack(
-        case.problem(LOSS), case.inputs(), case.y, case.formulation, case.C,
-        tolerance=case.tolerance, max_passes=150,
-    )  # fmt: skip
-    interval = found.primal, found.dual, found.details.rounding
-    return Outcome(found.status.name, *interval, case.weights(found), _structural(case))
 
 
 def _joint(case: Case) -> Outcome:
@@ -229,7 +218,7 @@ def _dual_field(case: Case) -> Outcome:
 
 
 SOLVERS = {
-    "weston_watkins": _weston_watkins, "one_slack": _one_slack, "joint": _joint, "fit": _fit,
+    "weston_watkins": _weston_watkins, "joint": _joint, "fit": _fit,
     "blocks": _blocks, "field": _field, "dual_field": _dual_field,
 }  # fmt: skip
 

@@ -14,14 +14,16 @@ from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import of_planes
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack import sweeps as sweep_programs
-from jaxstruct.solvers.n_slack.active_slots import active_slots, merge_multipliers, restrict
 from jaxstruct.solvers.n_slack.oracle_pass import Batch, look_up_planes
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
+    active_slots,
     bucket_of,
     insert,
     join_buckets,
+    merge_multipliers,
     propose,
+    restrict,
 )
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
@@ -108,7 +110,7 @@ class Start:
 
     def swept(self, sets, slots, sweeps=1, fading=0.0):
         """(w, sets) after sweeps of groups of four over these slots."""
-        options = VisitOptions(4, "line_search", 10, fading)
+        options = VisitOptions(4, 10, fading)
         order = np.arange(N, dtype=np.int32)
         orders = (np.tile(order, (1 if sweeps == 1 else MOST, 1)),)  # one program for 2 and 5
         plan = sweep_programs.Plan(orders, (np.int32(N // 4),), np.int32(sweeps))
@@ -212,7 +214,7 @@ def test_sweeps_end_when_they_fade(x64):
 def test_what_visits_promise(x64, formulation, group):
     """At least what the dual gains, and at most twice that where blocks are solved."""
     start = Start(formulation, "grown", seed=2)
-    options = VisitOptions(group, "line_search", 10_000)
+    options = VisitOptions(group, 10_000)
     order = (np.arange(N, dtype=np.int32),)
     _, multipliers, promised = _cached(
         start.problem,

@@ -11,7 +11,6 @@ import pytest
 
 from jaxstruct.solvers.objective.block_dual import (
     block_ascent,
-    box_sizes,
     line_search_sizes,
     pairwise_ascent,
 )
@@ -150,7 +149,6 @@ def directions(seed, size):
 
 
 searched = jax.jit(line_search_sizes)
-boxed = jax.jit(box_sizes, static_argnums=2)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -165,29 +163,9 @@ def test_line_search_is_exact(x64, seed):
     assert gained == pytest.approx(values.max(), abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_box_sizes_climb_to_the_optimum(x64, seed):
-    """Never below the best single step, never falling with sweeps, optimal in the end."""
-    linear, Q = directions(seed, 4)
-
-    def value(sizes):
-        return linear @ sizes - sizes @ Q @ sizes / 2
-
-    last = 0.0
-    for sweeps in (1, 5, 40, 2000):
-        sizes = np.asarray(boxed(linear, Q, sweeps))
-        assert (sizes >= 0).all() and (sizes <= 1).all()
-        assert value(sizes) >= last - 1e-12
-        last = value(sizes)
-    eye = np.eye(4)
-    best = solve_qp(Q, -linear, np.vstack([eye, -eye]), np.repeat([1.0, 0.0], 4))
-    assert last == pytest.approx(-best.objective, rel=1e-6, abs=1e-9)
-
-
 def test_no_slope_no_step():
     """Padding has zero slope and zero curvature; a slope below zero is not taken."""
     zero = np.zeros(3, np.float32)
     np.testing.assert_array_equal(searched(zero, zero), zero)
     np.testing.assert_array_equal(searched(zero - 1, zero + 1), zero)
-    np.testing.assert_array_equal(boxed(zero, np.zeros((3, 3), np.float32), 1), zero)
     np.testing.assert_array_equal(searched(zero + 5, zero + 1), zero + 1)

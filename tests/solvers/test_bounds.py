@@ -88,7 +88,7 @@ class Ascent:
 
     def __init__(self, case, formulation, C, epsilon):
         self.problem, self.case, self.formulation, self.C = case.problem(), case, formulation, C
-        self.visits = VisitOptions(group=1, safeguard="line_search", max_steps=100_000)
+        self.visits = VisitOptions(group=1, max_steps=100_000)
         self.task = case.task(formulation, C, batch=1)
         settings = Settings(variant="subspace", working_sets="grown")
         state = cutting_plane.init(case.run(formulation, C, settings, batch=1))

@@ -11,7 +11,6 @@ from jaxstruct import check_problem, fit, predict
 from jaxstruct.core.types import PyTree
 from jaxstruct.kernels import gaussian, gram_matrix
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.strings.inputs import feature_inputs, joint_inputs, joint_pairs, kernel_inputs
 from jaxstruct.strings.structure import candidates, joint_candidates
 from tests.solvers.cases import FULL, flat
@@ -116,14 +115,6 @@ def test_a_joint_kernel_on_all_outputs_with_costs_by_example(x64: None, C: float
         scores = (J @ found.weights["coefficients"]).reshape(n, k)
         np.testing.assert_allclose(scores, wanted, atol=1e-4 * np.abs(wanted).max())
         np.testing.assert_allclose(found.slack, truth.slack, atol=1e-4 * (1 + truth.slack.max()))
-
-
-def test_the_one_slack_solver(x64: None) -> None:
-    case = random_case(1)
-    problem, x = case.machine("kernel")
-    truth = solve_primal("svm1_margin", *case.listed(), C=10.0)
-    one = fit_one_slack(problem, x, case.y, "svm1_margin", 10.0, tolerance=1e-6)
-    assert one.primal == pytest.approx(truth.objective, rel=2e-6)
 
 
 def test_losses_by_list_and_lists_of_one(x64: None) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.n_slack import capacity
-from jaxstruct.solvers.n_slack.capacity import capacity_of
+from jaxstruct.solvers.n_slack import run
+from jaxstruct.solvers.n_slack.run import capacity_of
 
 
 def _of(*shape, dtype=np.int32):
@@ -33,7 +33,7 @@ def _slots(problem, n, itemsize=4, length=(), **settings):
 
 def _fits(slots, n, itemsize, integers=1):
     """Whether the planes and Gram blocks of n examples stay within the room."""
-    return n * (slots * 4 * integers + slots**2 * itemsize) <= capacity.FIRST_BYTES
+    return n * (slots * 4 * integers + slots**2 * itemsize) <= run.FIRST_BYTES
 
 
 @pytest.mark.parametrize("itemsize", [4, 8])
@@ -50,13 +50,13 @@ def test_slots_are_what_the_room_holds(length, itemsize):
 
 
 def test_room_is_kept_to_the_byte(monkeypatch):
-    monkeypatch.setattr(capacity, "FIRST_BYTES", 100 * (64 * 4 + 64 * 64 * 4))
+    monkeypatch.setattr(run, "FIRST_BYTES", 100 * (64 * 4 + 64 * 64 * 4))
     assert _slots(_unlisted(), 100) == 64
     assert _slots(_unlisted(), 101) == 32
 
 
 def test_buckets_share_the_room(monkeypatch):
-    monkeypatch.setattr(capacity, "FIRST_BYTES", 100 * (64 * 4 * 1000 + 64 * 64 * 4))
+    monkeypatch.setattr(run, "FIRST_BYTES", 100 * (64 * 4 * 1000 + 64 * 64 * 4))
     for sizes, wanted in (((50, 50), 64), ((50, 51), 32), ((51, 50), 32)):
         buckets = tuple(_of(n, 1000) for n in sizes)
         assert capacity_of(_unlisted(), Settings(), buckets, 4) == wanted

@@ -6,7 +6,7 @@ import numpy as np
 
 import jaxstruct as js
 from jaxstruct.graphs.structure import graph_labelling
-from jaxstruct.solvers.n_slack.cheap_oracles import asked_again, first_asked
+from jaxstruct.solvers.n_slack.rounds import asked_again, first_asked
 from tests.lib.refusals import refused
 
 OUTPUTS = (np.zeros((8, 3)), np.zeros((4, 5)))

@@ -13,8 +13,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import warm_start
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
-from jaxstruct.solvers.placement import one_device
+from jaxstruct.solvers.n_slack import one_device
 from tests.lib.refusals import refused
 from tests.solvers.cases import FULL
 
@@ -116,7 +115,6 @@ def test_numbers_above_0(name):
     "options, match",
     [
         ({"variant": "both"}, "variant is 'both'; choose one of"),
-        ({"safeguard": "hope"}, "safeguard is 'hope'; choose one of"),
         ({"capacity": 1}, "capacity must be at least 2, got 1"),
         ({"oracle_batch": 0}, "oracle_batch must be at least 1, got 0"),
         ({"oracle_batch": -8}, "oracle_batch must be at least 1, got -8"),
@@ -336,8 +334,7 @@ class Frame:
     ],
 )
 def test_containers(inputs, outputs, match):
-    for trained in (fit, fit_one_slack):
-        refused(match, trained, multiclass(3, 3), inputs, outputs)
+    refused(match, fit, multiclass(3, 3), inputs, outputs)
 
 
 def test_tables_of_one_number_type_are_arrays():
@@ -348,9 +345,8 @@ def test_tables_of_one_number_type_are_arrays():
 
 @pytest.mark.parametrize("arguments", [(None, X, Y), (X, Y, multiclass(3, 3)), (X, Y), (fit, X, Y)])
 def test_the_problem_comes_first(arguments):
-    for trained in (fit, fit_one_slack):
-        with refused("problem must be a Prob|missing 1 req", error=(ValueError, TypeError)):
-            trained(*arguments)
+    with refused("problem must be a Prob|missing 1 req", error=(ValueError, TypeError)):
+        fit(*arguments)
 
 
 def test_problems_without_checks_of_their_own():
@@ -390,7 +386,7 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
     """No program of the solver is called for a start that does not fit."""
     problem = multiclass(3, 3)
     start = fit(problem, X, Y, "svm1", 10.0, settings=FULL)
-    joint = fit_one_slack(problem, X, Y, "svm1", 10.0)
+    other_solver = start._replace(details=None)
 
     def never(*_):
         raise AssertionError("a pass ran before the check")
@@ -412,7 +408,7 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
         (start, (X, np.append(Y[:5], 0)), problem, "svm1", "other outputs, first of example 5"),
         (start, (X, Y), problem, "svm2", "start solved svm1, not svm2"),
         (start, (X, Y), multiclass(3, 5), "svm1", r"weights of start must be .*\[3, 5\]"),
-        (joint, (X, Y), problem, "svm1", "must be a Solution of fit, got one with OneSlackDetails"),
+        (other_solver, (X, Y), problem, "svm1", "must be a Solution of fit, got one with NoneType"),
     ):
         refused(match, fit, of, *examples, form, 10.0, start=given, settings=FULL)
 

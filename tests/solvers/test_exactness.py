@@ -24,7 +24,6 @@ from jaxstruct import (
 )
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 
 K, D, N, MISSED = 4, 3, 24, 2
 random = np.random.default_rng(0)
@@ -119,9 +118,6 @@ def optima():
 def test_a_wrong_oracle_is_refused(formulation):
     with pytest.raises(ValueError, match="problem: the oracle misses an output"):
         fit(problem_of("wrong"), X, Y, formulation, C)
-    if FORMULATIONS[formulation].penalty == 1:
-        with pytest.raises(ValueError, match="problem: the oracle misses an output"):
-            fit_one_slack(problem_of("wrong"), X, Y, formulation, C)
 
 
 @pytest.mark.parametrize("formulation", SOFT)
@@ -155,14 +151,6 @@ def test_without_a_close_bound_nothing_is_called_converged(formulation, way, opt
     assert solution.dual <= high * (1 + 1e-5)  # a lower bound with any oracle
     assert certificate.primal_found < certificate.primal and certificate.missed == 0
     assert np.isfinite(np.asarray(solution.weights)).all() and np.abs(solution.weights).max() > 0
-
-
-@pytest.mark.parametrize("way", ["loose", "unknown"])
-def test_one_slack_says_so_too(way, optima):
-    solution = fit_one_slack(problem_of(way), X, Y, "svm1_margin", C)
-    assert solution.status is Status.INEXACT_ORACLE
-    assert solution.dual <= optima["svm1_margin"][1] * (1 + 1e-5)
-    assert solution.primal >= true_primal("svm1_margin", solution.weights) - 1e-4
 
 
 def _decode_missing(theta, y_true, scale):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from jaxstruct import Model, Oracles, Settings, fit, make_problem
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 
-K, CHECKED = 5, 4
+K = 5
 GROWN = Settings(checked_examples=0, variant="subspace")
 ran = [0]
 
@@ -66,13 +65,6 @@ def test_what_is_counted_is_what_runs(train, options):
     if options.get("tolerance"):
         statistics, calls = counted(train, 100, **options)
         assert statistics.oracle_calls * 128 == calls * 100
-
-
-def test_one_slack_counts_its_passes():
-    """Beside them the oracle is tried on four examples, before and after."""
-    statistics, calls = counted(fit_one_slack, 64)
-    assert statistics.oracle_calls == 64 * statistics.passes
-    assert 0 < calls - statistics.oracle_calls < 64 and (calls % 64) % CHECKED == 0
 
 
 def test_cheap_calls_and_those_asked_again_are_counted():

@@ -12,7 +12,6 @@ import jaxstruct as js
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multiclass
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from tests.lib.refusals import refused
 from tests.solvers.cases import padded_rows
 
@@ -26,9 +25,9 @@ PROBLEM = multiclass(D, K)
 @pytest.mark.smoke
 def test_solutions_stand_for_their_weights():
     y = BEST.astype(np.int32)
-    for solution in (js.fit(PROBLEM, X, y, C=10.0), fit_one_slack(PROBLEM, X, y, C=10.0)):
-        found = js.predict(PROBLEM, solution, X)
-        np.testing.assert_array_equal(found, js.predict(PROBLEM, solution.weights, X))
+    solution = js.fit(PROBLEM, X, y, C=10.0)
+    found = js.predict(PROBLEM, solution, X)
+    np.testing.assert_array_equal(found, js.predict(PROBLEM, solution.weights, X))
 
 
 def test_buckets_come_back_in_the_order_of_the_caller():

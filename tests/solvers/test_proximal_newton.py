@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Status, fit
-from jaxstruct.solvers.n_slack.newton_blocks import project
+from jaxstruct.solvers.n_slack.proximal_newton import project
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import NewtonOptions
 from tests.solvers.cases import FULL, case_for, random_case

@@ -16,7 +16,6 @@ from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import SparseFeatures
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from tests.lib.refusals import refused
 from tests.trees import structure_cases as tree_cases
 
@@ -298,12 +297,10 @@ def test_sparse_rows_have_as_many_values_as_indices() -> None:
         refused("inputs: example 0 has 3 indices and 2 values", way)
 
 
-def test_baselines_and_one_slack_take_stores(monkeypatch) -> None:
+def test_baselines_take_stores(monkeypatch) -> None:
     problem, few = chain(D, S), np.arange(16)
     x, y = js.take(X, few), js.take(Y, few)
     whole = padded(TOKENS[:16], LABELS[:16])
-    one = fit_one_slack(problem, x, y, C=4.0, tolerance=1e-2)
-    assert overlap(one, fit_one_slack(problem, *whole, C=4.0, tolerance=1e-2))
     field = js.baselines.fit_random_field(problem, x, y, C=4.0)
     of_padded = js.baselines.fit_random_field(problem, *whole, C=4.0)
     assert field.objective == pytest.approx(of_padded.objective, rel=1e-3)

@@ -20,7 +20,6 @@ from jaxstruct.solvers.objective.certificate import (
     roundings,
 )
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, Penalty
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.strings import joint_candidates, joint_inputs
 from tests.solvers.cases import FULL, SOFT, case_for, dense_beta, flat
 from tests.truth.quadratic_program import dual_value, primal_value
@@ -88,17 +87,6 @@ def test_block_ascent_and_newton_do_not_call_a_gap_closed_that_rounding_hides():
     assert solution.certificate.rounding > tolerance * solution.primal
 
 
-def test_one_slack_does_not_claim_a_primal_below_the_rounding_of_its_slacks():
-    edge = edge_case(211)
-    problem = multiclass(edge.x.shape[1], len(edge.loss), loss=edge.loss)
-    found = fit_one_slack(problem, edge.x, edge.y, "svm1_margin", edge.C, tolerance=1e-5)
-    w = flat(found.weights)
-    primal = primal_value("svm1_margin", w, edge.psi(), edge.loss[edge.y], edge.y, edge.C)
-    assert found.status is Status.ROUNDING
-    assert abs(primal - found.primal) <= found.details.rounding
-    assert found.details.rounding > 1e-5 * found.primal
-
-
 def test_a_joint_kernel_claims_no_more_than_its_coefficients_hold():
     """Given a Gram matrix of float32: P and D of the returned solution, summed in float64."""
     edge, tolerance = edge_case(307), 1e-4
@@ -133,17 +121,6 @@ def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
         assert abs(primal - solution.primal) <= certificate.rounding  # of the best w, any round's
         assert abs(dual - certificate.dual) <= certificate.rounding
         assert 0 < certificate.rounding <= 1e-4 * certificate.primal
-
-
-def test_one_slack_does_not_blame_the_oracle_for_planes_that_cancel():
-    """w = sum beta g is off by eps sum beta |g|, a thousand times eps |w|."""
-    random = np.random.default_rng(3)
-    x = 1e4 * (random.normal(size=(12, 3)) + 3 * random.normal(size=3))
-    y = random.integers(0, 3, 12).astype(np.int32)
-    found = fit_one_slack(
-        multiclass(3, 3), x.astype(np.float32), y, "svm1_margin", 0.3, tolerance=1e-4, max_passes=22
-    )
-    assert found.status is Status.PASS_LIMIT
 
 
 def heavy_features(kind: str, terms: int) -> tuple[np.ndarray, np.ndarray]:

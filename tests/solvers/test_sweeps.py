@@ -40,7 +40,7 @@ class Start:
         self.problem, self.task = case.problem(), case.task("svm1_margin", 3.0)
         self.state = cutting_plane.init(case.run("svm1_margin", 3.0))
         solved = 200  # steps: a visit that is cut short depends on how ties are rounded
-        self.options = VisitOptions(GROUP, "line_search", solved, fading)
+        self.options = VisitOptions(GROUP, solved, fading)
         self.none = jnp.zeros((N, 0), jnp.int32)
         random = np.random.default_rng(0)
         rows = np.tile(np.arange(N, dtype=np.int32), (MOST, 1))

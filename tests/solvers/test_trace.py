@@ -6,12 +6,10 @@ import csv
 import math
 
 import numpy as np
-import pytest
 
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.loop.trace import MOST_PRINTED, Entry, trace_of
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.settings import Settings
 
 COLUMNS = [
@@ -71,14 +69,13 @@ def test_a_trace_prints_as_a_table_that_fits():
     assert str(trace_of([])).split() == COLUMNS[:-3]
 
 
-@pytest.mark.parametrize("train", [fit, fit_one_slack])
-def test_compiling_stands_apart_in_the_seconds_of_a_run(train):
+def test_compiling_stands_apart_in_the_seconds_of_a_run():
     """Of two equal runs only the first compiles, and its parts are not longer for it."""
     random = np.random.default_rng(0)
     X, y = random.normal(size=(19, 3)), random.integers(0, 5, 19).astype(np.int32)
-    options = {"settings": Settings(cached_sweeps=1)} if train is fit else {}
+    options = {"settings": Settings(cached_sweeps=1)}
     problem = multiclass(3, 5)
-    found = [train(problem, X, y, "svm1", 2.0, max_passes=4, **options) for _ in range(2)]
+    found = [fit(problem, X, y, "svm1", 2.0, max_passes=4, **options) for _ in range(2)]
     for solution in found:
         seconds, trace = solution.statistics.seconds, solution.trace
         parts = [value for name, value in seconds.items() if name != "total"]

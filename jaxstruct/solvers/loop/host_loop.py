@@ -16,7 +16,7 @@ import numpy as np
 from jaxstruct.core.compile_clock import COMPILE, compile_clock
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.processes import Processes
-from jaxstruct.core.status import MESSAGES, Status
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.trace import Entry, Statistics, Trace, trace_of
 from jaxstruct.solvers.objective.certificate import Certificate, proven
@@ -340,36 +340,37 @@ def solve(
       keep: given the run state after each round that does not end the run, and the round; its state
         is not adapted yet.
     """
+
+    def after(now: RunState, made: tuple[Any, Round], *, same_round: bool = False) -> tuple:
+        """(run state, its last Round, how the run ends or None) after what a method has made."""
+        now = _note(now, *made, start)
+        if same_round:
+            _merge_last(now.log)
+        return now, made[1], status_of(rules, now.best, made[1], now.log)
+
     status = None
     while status is None:
-        state, found = method.step(now)
-        now = _note(now, state, found, start)
-        status = status_of(rules, now.best, found, now.log)
+        now, found, status = after(now, method.step(now))
         wanted = _wanted(rules, now.best, found.certificate)
         if status in GOES_ON and method.rescale is not None and wanted is not None:
-            state, found = method.rescale(now, found, wanted)
-            now = _note(now, state, found, start)
-            _merge_last(now.log)
-            status = status_of(rules, now.best, found, now.log)
+            made = method.rescale(now, found, wanted)
+            now, found, status = after(now, made, same_round=True)
         if status is Status.INEXACT_ORACLE and method.prove is not None:
-            state, found = method.prove(now, found)
-            now = _note(now, state, found, start)
-            _merge_last(now.log)
-            status = status_of(rules, now.best, found, now.log)
-        best = now.best
+            now, found, status = after(now, method.prove(now, found), same_round=True)
         if status is None and keep is not None:
             keep(now, found)
-        shown = Progress(
-            len(now.log), best.primal, best.dual, best.primal - best.dual, found.info, found.state
-        )
-        if callback is not None and callback(shown) and status is None:
-            status = Status.STOPPED
+        if callback is not None and callback(_progress(now, found)) and status is None:
             if found.certificate is None and method.certify is not None:
-                now = _note(now, *method.certify(now), start)
-                _merge_last(now.log)
+                now, *_ = after(now, method.certify(now), same_round=True)
+            status = Status.STOPPED
         if status is None and method.adapt is not None:
             now = now._replace(state=method.adapt(now.state, found))
     return now._replace(seconds=seconds_so_far(now, start)), status
+
+
+def _progress(now: RunState, found: Round) -> Progress:
+    primal, dual = now.best.primal, now.best.dual
+    return Progress(len(now.log), primal, dual, primal - dual, found.info, found.state)
 
 
 def notifying_callback(
@@ -428,26 +429,3 @@ def last_certificate(best: Best) -> tuple[Certificate, np.ndarray]:
 def in_callers_order(slack: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """[n] the slack of each example; rows: [N] the example of every row, -1 where it is padding."""
     return slack[rows >= 0][np.argsort(rows[rows >= 0])]
-
-
-__all__ = [
-    "MESSAGES",
-    "StartCounters",
-    "Best",
-    "Method",
-    "Progress",
-    "Round",
-    "Rules",
-    "RunState",
-    "begin",
-    "improve",
-    "in_callers_order",
-    "last_certificate",
-    "seconds_so_far",
-    "solve",
-    "run_state_at",
-    "searched",
-    "statistics",
-    "status_of",
-    "notifying_callback",
-]

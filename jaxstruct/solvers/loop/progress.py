@@ -80,7 +80,7 @@ def training_progress(
     """Shows how far a training run is; the value is the `callback` that the solvers ask for.
 
         with training_progress(500, "C = 1", "bar") as update:
-            fit_one_slack(problem, inputs, outputs, callback=update)
+            fit_in_blocks(problem, inputs, outputs, callback=update)
 
     `fit(verbose=...)` does this by itself. A bar fills as the logarithm of the relative gap,
     gap / |primal|, falls from its first value to `tolerance`, or with the passes where there is no

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.types import AnyArray
+from jaxstruct.solvers.n_slack.choices import is_done, named_slots, solves_fully, with_gap
 from jaxstruct.solvers.n_slack.oracle_pass import PassCounts
 from jaxstruct.solvers.n_slack.rounds import (
     OpenRound,
@@ -28,8 +29,6 @@ from jaxstruct.solvers.n_slack.rounds import (
 )
 from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.n_slack.state import Info, State, own_weights
-from jaxstruct.solvers.n_slack.thresholds import is_done
-from jaxstruct.solvers.n_slack.variants import named_slots, solves_fully, with_gap
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
     empty_working_sets,

@@ -20,7 +20,6 @@ from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.active_slots import active_slots
 from jaxstruct.solvers.n_slack.bucket_turns import (
     bucket_task,
     empty_results,
@@ -33,6 +32,7 @@ from jaxstruct.solvers.n_slack.working_sets import (
     PlaneLookup,
     Proposal,
     WorkingSets,
+    active_slots,
     bucket_of,
     insert,
     join_buckets,

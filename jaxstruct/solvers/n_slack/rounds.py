@@ -2,6 +2,11 @@
 
 Variant b of algorithm 3 is the exact pass with its cached sweeps, variant a a proximal Newton step
 on the dual over all working sets.
+
+Where a problem has cheap oracles an exact pass asks these for all examples of a chunk, and the
+others for those alone where they found nothing: any output that violates by more than epsilon moves
+the dual. Certificates never see a cheap answer (A. Mueller and S. Behnke, "Learning a loopy model
+for semantic segmentation exactly", VISAPP 2014).
 """
 
 from __future__ import annotations
@@ -14,10 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import AnyArray, PyTree
-from jaxstruct.solvers.n_slack.cheap_oracles import Spans, asked_again, first_asked, quiet
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.n_slack.choices import named_slots
 from jaxstruct.solvers.n_slack.oracle_pass import (
     Calls,
     OracleOptions,
@@ -29,14 +35,8 @@ from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.sweeps import Plan
 from jaxstruct.solvers.n_slack.task import by_size
-from jaxstruct.solvers.n_slack.variants import named_slots
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
-from jaxstruct.solvers.objective.certificate import (
-    Certificate,
-    ExampleTerms,
-    block_gaps,
-    certify,
-)
+from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms, block_gaps, certify
 from jaxstruct.solvers.objective.most_violated import oracle_for, proving
 from jaxstruct.solvers.settings import ResolvedSettings
 
@@ -353,3 +353,53 @@ def full_round(now: OpenRound, state: State) -> tuple[State, np.ndarray, np.ndar
     )
     products = place.own((found.primal_products, found.dual_products))
     return state, *place.gathered(products)
+
+
+Spans = tuple[tuple[np.int32, np.int32], ...]
+
+
+class Again(NamedTuple):
+    """Which rows of a chunk are called once more: of `Calls`, and how many they are."""
+
+    orders: tuple[Array, ...]
+    spans: Spans
+    calls: int
+
+
+def first_asked(problem: Problem) -> tuple[Problem, bool]:
+    """(the problem with its cheap oracles in place of the others, whether it has some)."""
+    cheap = problem.oracles.cheap
+    return (problem, False) if cheap is None else (problem._replace(oracles=cheap), True)
+
+
+def quiet(value: np.ndarray, known: np.ndarray, cap: np.ndarray, epsilon: AnyArray) -> np.ndarray:
+    """[N] the rows of positive weight whose call found nothing violated by more than epsilon.
+
+    Args:
+      value, known: of `ExampleTerms`.
+    """
+    return (cap > 0) & ~(value > known + float(epsilon))
+
+
+def asked_again(
+    outputs: PyTree, orders: list[np.ndarray], spans: Spans, wanted: np.ndarray
+) -> Again | None:
+    """The rows of a chunk that are wanted in the first of its batches, or None for none.
+
+    Where they fill no whole batch it calls other rows of the chunk besides.
+
+    Args:
+      outputs: one a bucket. orders: one [batches, B] a bucket. spans: of the chunk.
+      wanted: [N] bool.
+    """
+    moved, fewer, calls = [], [], 0
+    for order, (first, last), own in zip(orders, spans, bucket_slices(outputs), strict=True):
+        rows = order[first:last].reshape(-1)
+        some = wanted[own][rows]
+        batches = -(-int(some.sum()) // order.shape[1])
+        new = order.copy()
+        new[first:last] = np.r_[rows[some], rows[~some]].reshape(-1, order.shape[1])
+        moved.append(new)
+        fewer.append((first, np.int32(first + batches)))
+        calls += int(some.sum())
+    return Again(tuple(map(jax.device_put, moved)), tuple(fewer), calls) if calls else None

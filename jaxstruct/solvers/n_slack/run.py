@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.contract import Problem
-from jaxstruct.solvers.n_slack.capacity import capacity_of, most_outputs
-from jaxstruct.solvers.n_slack.placement import Placement
+from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.objective.formulations import Formulation
@@ -57,7 +57,7 @@ class Run(NamedTuple):
     formulation: Formulation
     settings: ResolvedSettings
     task: Task
-    placement: Placement
+    placement: OneDevice
     rows: np.ndarray
     oracle: str
     sample: Sample | None
@@ -98,10 +98,7 @@ def resolved_settings(
         oracle_batch=batch,
         chunks=settings.chunks,
         visits=VisitOptions(
-            group,
-            settings.safeguard,
-            _chosen(settings.block_steps, steps),
-            _chosen(settings.fading, fading),
+            group, _chosen(settings.block_steps, steps), _chosen(settings.fading, fading)
         ),
         cached_sweeps=_chosen(settings.cached_sweeps, sweeps),
         active=active,
@@ -117,3 +114,49 @@ def resolved_settings(
 
 def _chosen(given: Number | None, usual: Number) -> Number:
     return usual if given is None else given
+
+
+MOST_SLOTS, FEWEST_SLOTS = 64, 8
+"""Slots an example that grown working sets start with, where nothing else is said. A doubling
+compiles everything again, which from 8 slots it did three times; empty slots cost next to
+nothing."""
+
+FIRST_BYTES = 2**27
+"""Bytes that planes and Gram blocks may take at the start, before slots are saved."""
+
+
+def _one(tree: PyTree) -> PyTree:
+    """The shapes of one example of a batch."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)
+
+
+def most_outputs(problem: Problem, outputs: tuple[PyTree, ...]) -> float:
+    """How many outputs an example has, where the structure can list them."""
+    if problem.oracles.all_outputs is None:
+        return math.inf
+    listed = jax.eval_shape(problem.oracles.all_outputs, _one(outputs[0]))
+    return jax.tree.leaves(listed)[0].shape[0]
+
+
+def capacity_of(
+    problem: Problem, settings: Settings, outputs: tuple[PyTree, ...], itemsize: int
+) -> int:
+    """Slots an example at the start, where the settings leave it open.
+
+    The largest power of two from 8 to 64 whose planes and Gram blocks fit into `FIRST_BYTES`.
+    Where the structure can list its outputs, no larger a one than holds them all; never more than
+    `max_capacity`.
+
+    Args:
+      outputs: the true ones, by bucket. itemsize: bytes of a number of the run.
+    """
+    if settings.capacity is not None:
+        return settings.capacity
+    slots, fewest = MOST_SLOTS, max(most_outputs(problem, outputs), FEWEST_SLOTS)
+    while slots // 2 >= fewest:
+        slots //= 2
+    planes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(outputs))
+    rows = sum(jax.tree.leaves(part)[0].shape[0] for part in outputs)
+    while slots > FEWEST_SLOTS and slots * (planes + rows * slots * itemsize) > FIRST_BYTES:
+        slots //= 2
+    return min(slots, settings.max_capacity)

@@ -16,7 +16,6 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.active_slots import merge_multipliers, restrict
 from jaxstruct.solvers.n_slack.bucket_turns import (
     TURNS,
     bucket_task,
@@ -26,7 +25,13 @@ from jaxstruct.solvers.n_slack.bucket_turns import (
 )
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.visits import Planes, visit
-from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of, plane_coefficients
+from jaxstruct.solvers.n_slack.working_sets import (
+    WorkingSets,
+    bucket_of,
+    merge_multipliers,
+    plane_coefficients,
+    restrict,
+)
 from jaxstruct.solvers.settings import VisitOptions
 
 

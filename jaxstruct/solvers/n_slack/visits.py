@@ -1,4 +1,4 @@
-"""Visits: the blocks of a group of examples solved side by side, with a safeguard that ascends."""
+"""Visits: blocks of a group of examples solved side by side, then a line search that ascends."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, plane_coefficients
-from jaxstruct.solvers.objective.block_dual import (
-    block_ascent,
-    box_sizes,
-    line_search_sizes,
-    pairwise_ascent,
-)
+from jaxstruct.solvers.objective.block_dual import block_ascent, line_search_sizes, pairwise_ascent
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.settings import VisitOptions, has_small_weights
 
@@ -63,20 +58,6 @@ def _add(problem: Problem, w: PyTree, planes: Planes, z: Array) -> PyTree:
 def inner_product(problem: Problem, direction: PyTree, planes: Planes, z: Array) -> Array:
     """<d, sum_b sum_k z_bk delta Psi_b(y_k)>, in any space."""
     return jnp.sum(z * _margins(problem, direction, planes))
-
-
-def _joint_directions(problem: Problem, w: PyTree, planes: Planes, z: Array) -> Array:
-    """[B, B] <sum_k z_bk delta Psi_b(y_k), the same of c>, one dense weight vector a block."""
-
-    def alone(index: Array, outputs: PyTree, z: Array) -> PyTree:
-        index, outputs, z = jax.tree.map(lambda leaf: leaf[None], (index, outputs, z))
-        own = planes._replace(index=index, outputs=outputs)
-        return _add(problem, _zeros(w), own, z)
-
-    def seen(direction: PyTree) -> Array:
-        return jnp.sum(z * _margins(problem, direction, planes), axis=1)
-
-    return jax.vmap(seen)(jax.vmap(alone)(planes.index, planes.outputs, z))
 
 
 def _squared_norm(problem: Problem, direction: PyTree, planes: Planes, z: Array) -> Array:
@@ -125,14 +106,9 @@ def _step_safely(
     problem: Problem, options: VisitOptions, w: PyTree, planes: Planes, direction: _Direction
 ) -> tuple[PyTree, Array]:
     """(new w, step sizes [B]) along the directions of the blocks."""
-    if options.group > 1 and options.safeguard == "line_search":
+    if options.group > 1:
         return _line_searched(problem, w, planes, direction)
-    _, z, linear, ridge_part = direction
-    sizes = jnp.ones_like(linear)
-    if options.group > 1 and options.safeguard == "box":
-        quadratic = _joint_directions(problem, w, planes, z) + jnp.diag(ridge_part)
-        sizes = box_sizes(linear, quadratic)
-    return _add(problem, w, planes, sizes[:, None] * z), sizes
+    return _add(problem, w, planes, direction.z), jnp.ones_like(direction.linear)
 
 
 def _solve_stored(
@@ -189,9 +165,9 @@ def visit(
       own: their working sets, of which the outputs are not read. terms: their cap and ridge.
 
     Returns:
-      (new w, new multipliers [B, K], predicted_gain): the dual does not fall (unless the safeguard
-      is "none"). The predicted gain is its slope along the step: at least what it gains, and at
-      most twice that where every step is exact.
+      (new w, new multipliers [B, K], predicted_gain): the dual does not fall. The predicted
+      gain is its slope along the step: at least what it gains, and at most twice that where every
+      step is exact.
     """
     slots = jnp.arange(own.losses.shape[1]) > 0
     multiplier_sum = jnp.sum(own.multipliers, axis=1)

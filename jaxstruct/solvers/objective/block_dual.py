@@ -1,9 +1,8 @@
-"""The dual over the working set of one example, and the safeguards of parallel block updates.
+"""The dual over the working set of one example, and the line search of parallel block updates.
 
 The constraints of the dual are block-diagonal, its objective is not: blocks meet in w. Solving
 many blocks against one w and adding up the results is not an ascent (it diverges at large C), so
-every group of blocks is followed by step sizes that are proven not to lose: an exact line search,
-or a box-constrained QP over the block directions. A group of one needs none.
+every group of blocks is followed by an exact line search. A group of one needs none.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.types import Array
-
-SAFEGUARDS = ("line_search", "box", "none")
 
 
 def pairwise_ascent(
@@ -159,25 +156,3 @@ def line_search_sizes(linear: Array, quadratic: Array) -> Array:
     tiny = jnp.finfo(linear.dtype).tiny
     gamma = jnp.clip(slope / jnp.maximum(curvature, tiny), 0, 1)
     return jnp.broadcast_to(jnp.where(slope > 0, gamma, 0), linear.shape)
-
-
-def box_sizes(linear: Array, quadratic: Array, sweeps: int = 5) -> Array:
-    """[B] step sizes in [0, 1]: coordinate ascent on <l, gamma> - 1/2 gamma' Q gamma.
-
-    Starts at gamma = 0 and every coordinate step is exact, so the dual never falls.
-
-    Args:
-      linear: [B] slopes of the block directions. quadratic: [B, B] their inner products.
-      sweeps: passes over the B coordinates.
-    """
-    diagonal = jnp.maximum(jnp.diagonal(quadratic), jnp.finfo(linear.dtype).tiny)
-
-    def visit(count: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        gamma, residual = state
-        b = count % linear.shape[0]
-        new = jnp.clip(gamma[b] + residual[b] / diagonal[b], 0, 1)
-        return gamma.at[b].set(new), residual - quadratic[b] * (new - gamma[b])
-
-    start = (jnp.zeros_like(linear), linear)
-    gamma, _ = jax.lax.fori_loop(0, sweeps * linear.shape[0], visit, start)
-    return gamma

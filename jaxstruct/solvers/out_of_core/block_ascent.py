@@ -20,6 +20,15 @@ from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState, searched
+from jaxstruct.solvers.n_slack.choices import (
+    is_done,
+    named_slots,
+    primal_of,
+    threshold_of,
+    wants_growth,
+    worth_certifying,
+)
+from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.n_slack.rounds import (
     OpenRound,
     cached_sweeps,
@@ -32,14 +41,6 @@ from jaxstruct.solvers.n_slack.run import Run, resolved_settings
 from jaxstruct.solvers.n_slack.state import Info, State, own_weights
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task
-from jaxstruct.solvers.n_slack.thresholds import (
-    is_done,
-    primal_of,
-    threshold_of,
-    wants_growth,
-    worth_certifying,
-)
-from jaxstruct.solvers.n_slack.variants import named_slots
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
     empty_working_sets,
@@ -61,7 +62,6 @@ from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
 from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
 from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
-from jaxstruct.solvers.placement.one_device import OneDevice
 from jaxstruct.solvers.settings import Settings, examples_to_check
 from jaxstruct.solvers.validation.oracle_rules import check_oracle, sample_of
 

@@ -27,24 +27,21 @@ from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.newton_blocks import Axes
+from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.n_slack.oracle_pass import (
-    Calls,
     OracleOptions,
     OracleReport,
     PassCounts,
     oracle_pass,
 )
-from jaxstruct.solvers.n_slack.placement import Placement
-from jaxstruct.solvers.n_slack.proximal_newton import NewtonResult, proximal_newton_pass
+from jaxstruct.solvers.n_slack.proximal_newton import Axes, NewtonResult, proximal_newton_pass
 from jaxstruct.solvers.n_slack.state import State
-from jaxstruct.solvers.n_slack.sweeps import Plan, sweeps_pass
+from jaxstruct.solvers.n_slack.sweeps import sweeps_pass
 from jaxstruct.solvers.n_slack.task import Places, Task, sizes_of
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.placement.exchange import Exchange, exchanging_pass
-from jaxstruct.solvers.placement.one_device import OneDevice
 from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
 
 
@@ -81,96 +78,68 @@ def _first(tree: PyTree) -> PyTree:
 
 
 def oracle_on_shards(
-    problem: Problem,
-    options: OracleOptions,
-    mesh: Mesh,
-    task: Task,
-    w: PyTree,
-    sets: WorkingSets,
-    report: OracleReport,
-    calls: Calls,
+    problem: Problem, options: OracleOptions, mesh: Mesh, *given: Any
 ) -> tuple[WorkingSets, OracleReport, PassCounts]:
-    """`oracle_pass` on every shard; spans are [K] numbers, one a shard."""
+    """`oracle_pass` on every shard; spans are [K] numbers, one a shard.
 
-    def own(
-        problem: Problem,
-        task: Task,
-        w: PyTree,
-        sets: WorkingSets,
-        report: OracleReport,
-        calls: Calls,
-    ) -> tuple[WorkingSets, OracleReport, PassCounts]:
+    given: what the pass takes after its options.
+    """
+
+    def own(problem: Problem, *own: Any) -> tuple[WorkingSets, OracleReport, PassCounts]:
+        task, w, sets, report, calls = own
         calls = calls._replace(spans=_first(calls.spans))
         sets, report, counts = oracle_pass(problem, options, task, w, sets, report, calls)
         return sets, report, jax.lax.psum(counts, mesh.axis_names)
 
-    rows = partial(_along, mesh)
-    kept = rows(sets), rows(report)
-    given = _on_all(problem), rows(task), _on_all(w), *kept, rows(calls)
+    task, w, sets, report, calls = given
+    kept = _along(mesh, (sets, report))
+    specs = _on_all(problem), _along(mesh, task), _on_all(w), *kept, _along(mesh, calls)
     return jax.shard_map(
-        own, mesh=mesh, in_specs=given, out_specs=(*kept, PartitionSpec()), check_vma=False
-    )(problem, task, w, sets, report, calls)
+        own, mesh=mesh, in_specs=specs, out_specs=(*kept, PartitionSpec()), check_vma=False
+    )(problem, *given)
 
 
 def sweeps_on_shards(
-    problem: Problem,
-    options: VisitOptions,
-    mesh: Mesh,
-    synchronisations: int,
-    task: Task,
-    w: PyTree,
-    sets: WorkingSets,
-    slots: Array,
-    plan: Plan,
-    clock: AnyArray,
-    scratch: list,
-) -> tuple[PyTree, Array, Array, Array, list]:
-    """`sweeps_pass` on every shard, which meet in w; groups are [K] numbers, one a shard."""
+    problem: Problem, options: VisitOptions, mesh: Mesh, synchronisations: int, task: Task,
+    w: PyTree, *given: Any,
+) -> tuple[PyTree, Array, Array, Array, list]:  # fmt: skip
+    """`sweeps_pass` on every shard, which meet in w; groups are [K] numbers, one a shard.
+
+    given: what the pass takes after w.
+    """
     exchange = Exchange(tuple(mesh.axis_names), synchronisations)
 
-    def own(
-        problem: Problem, task: Task, w: PyTree, sets: WorkingSets, slots: Array, plan: Plan,
-        clock: AnyArray, scratch: list,
-    ) -> tuple[PyTree, Array, Array, Array, list]:  # fmt: skip
+    def own(problem: Problem, task: Task, w: PyTree, *own: Any) -> tuple:
+        sets, slots, plan, clock, scratch = own
         plan = plan._replace(groups=_first(plan.groups))
         one_sweep = partial(exchanging_pass, exchange)
         return sweeps_pass(problem, options, task, w, sets, slots, plan, clock, scratch, one_sweep)
 
-    moved, numbers = (task, sets, slots, plan, clock, scratch), PartitionSpec(mesh.axis_names)
-    of_task, *others, of_scratch = (_along(mesh, tree) for tree in moved)
-    weights = _on_all(w)
+    numbers, weights, specs = PartitionSpec(mesh.axis_names), _on_all(w), _along(mesh, given)
     return jax.shard_map(
-        own, mesh=mesh, in_specs=(_on_all(problem), of_task, weights, *others, of_scratch),
-        out_specs=(weights, numbers, numbers, PartitionSpec(), of_scratch), check_vma=False,
-    )(problem, task, w, sets, slots, plan, clock, scratch)  # fmt: skip
+        own, mesh=mesh, in_specs=(_on_all(problem), _along(mesh, task), weights, *specs),
+        out_specs=(weights, numbers, numbers, PartitionSpec(), specs[-1]), check_vma=False,
+    )(problem, task, w, *given)  # fmt: skip
 
 
 def newton_on_shards(
-    problem: Problem,
-    options: NewtonOptions,
-    mesh: Mesh,
-    task: Task,
-    span: Array,
-    sets: WorkingSets,
-    sigma: AnyArray,
-    clock: AnyArray,
+    problem: Problem, options: NewtonOptions, mesh: Mesh, *given: Any
 ) -> NewtonResult:
-    """`proximal_newton_pass` over all shards; w is made of the span."""
+    """`proximal_newton_pass` over all shards; w is made of the span.
 
-    def own(
-        problem: Problem, task: Task, span: Array, sets: WorkingSets, sigma: Array, clock: Array
-    ) -> NewtonResult:
-        axes = Axes(tuple(mesh.axis_names))
-        return proximal_newton_pass(problem, options, task, None, span, sets, sigma, clock, axes)
+    given: what the pass takes after its options, but for w.
+    """
 
-    given = (task, span, sets, sigma, clock)
-    of_task, of_span, of_sets, *others = (_along(mesh, tree) for tree in given)
-    numbers, same = PartitionSpec(mesh.axis_names), PartitionSpec()
-    weights: Any = _on_all(problem.initial_weights)
-    found: Any = (weights, numbers, of_sets, numbers, numbers, same, same)
+    def own(problem: Problem, task: Task, *own: Any) -> NewtonResult:
+        of_mesh = partial(proximal_newton_pass, axes=Axes(tuple(mesh.axis_names)))
+        return of_mesh(problem, options, task, None, *own)
+
+    specs, same = _along(mesh, given), PartitionSpec()
+    numbers, weights = PartitionSpec(mesh.axis_names), _on_all(problem.initial_weights)
+    found: Any = weights, numbers, specs[2], numbers, numbers, same, same
     return jax.shard_map(
-        own, mesh=mesh, in_specs=(_on_all(problem), of_task, of_span, of_sets, *others),
-        out_specs=NewtonResult(*found), check_vma=False,
+        own, mesh=mesh, in_specs=(_on_all(problem), *specs), out_specs=NewtonResult(*found),
+        check_vma=False,
     )(problem, *given)  # fmt: skip
 
 
@@ -219,13 +188,13 @@ def dealt(mesh: Mesh | None, outputs: Buckets, shards: int, rows: Iterable[int])
     ]
 
 
-class Shards(Placement):
+class Shards(OneDevice):
     """Where the rows of a task lie on a mesh, and how to move between orders.
 
     Fields:
       mesh: of one axis, the devices of one process after those of another.
       task: flat arrays lie shard after shard. parts: of NumPy arrays. terms: shard after shard.
-      others: of `Placement`; a part is a shard.
+      others: of `OneDevice`; a part is a shard.
     """
 
     def __init__(
@@ -266,7 +235,7 @@ class Shards(Placement):
         self._same = NamedSharding(self.mesh, PartitionSpec())
         host = jax.tree.map(np.asarray, whole._replace(counts=None))
         terms = jax.tree.map(lambda leaf: leaf[self._order] if leaf.ndim else leaf, host.terms)
-        super().__init__(
+        self._hold(
             self.put_on_all(problem),
             self.put(host._replace(terms=terms)),
             tuple(self._part(host, shard, examples) for shard in range(count)),
@@ -451,7 +420,7 @@ def placed(
     task: Task,
     examples: np.ndarray,
     sizes: tuple[int, int],
-) -> Placement:
+) -> OneDevice:
     """A task on a mesh, see `Shards`, or on one device where that is None."""
     if mesh is None:
         return OneDevice(problem, task, sizes)

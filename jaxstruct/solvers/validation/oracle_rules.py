@@ -33,12 +33,7 @@ from jaxstruct.core.device import on_device
 from jaxstruct.core.status import Status
 from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.objective.formulations import (
-    Formulation,
-    Penalty,
-    penalty,
-    violation,
-)
+from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty, violation
 from jaxstruct.solvers.objective.most_violated import (
     most_violated,
     oracle_for,
@@ -317,12 +312,7 @@ def _oracle_excess(
 
 
 def _of_example(
-    problem: Problem,
-    oracle: str,
-    terms: Penalty,
-    thetas: PyTree,
-    y_true: PyTree,
-    listed: PyTree,
+    problem: Problem, oracle: str, terms: Penalty, thetas: PyTree, y_true: PyTree, listed: PyTree
 ) -> Excess:
     tried = _at(thetas, slice(-2))
     decoded = jax.lax.map(problem.model.decode, tried)

@@ -18,10 +18,10 @@ from experiments.lib.graph_training import (
     read_by,
     trained,
 )
+from experiments.machines.one_slack.fit import fit_one_slack
 from jaxstruct import Ragged, Status
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
 from jaxstruct.graphs.theta import graph_potentials_of
-from jaxstruct.solvers.one_slack.fit import fit_one_slack
 
 MODEL, STOP = Model(3, 2, True, 20, "float32"), Stop(1e-2, 100, False)
 PART = drawn_grids(np.random.default_rng(0), 6, Drawing(3, 2, 1.5, 20, 0.8)).part("float32")

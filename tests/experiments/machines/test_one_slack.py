@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.machines.one_slack import joint_planes
+from experiments.machines.one_slack.fit import fit_one_slack, one_slack_init, one_slack_step
 from jaxstruct.core.buckets import Buckets, as_buckets, in_order
 from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
@@ -15,8 +17,6 @@ from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, mul
 from jaxstruct.solvers.n_slack.task import batches_of, make_task
 from jaxstruct.solvers.objective.formulations import formulation_named
 from jaxstruct.solvers.objective.most_violated import oracle_for
-from jaxstruct.solvers.one_slack import joint_planes
-from jaxstruct.solvers.one_slack.fit import fit_one_slack, one_slack_init, one_slack_step
 from jaxstruct.solvers.predict import predict
 from tests.lib.refusals import refused
 from tests.solvers.cases import padded_rows
@@ -67,25 +67,10 @@ def test_reaches_the_optimum_of_the_n_slack_problem(formulation, C):
     np.testing.assert_allclose(found.slack.mean(), truth.slack.mean(), rtol=1e-3)
 
 
-def test_a_kernel_problem_agrees_with_its_explicit_twin_pass_by_pass():
-    X, y, matrix = data(1)
-    features = np.random.default_rng(5).normal(size=(K, 3))  # output features that are not 1-hot
-    options = dict(output_features=features, loss=matrix, dtype="float64")
-    explicit, kernel = multiclass(D, K, **options), kernel_multiclass(N, K, **options)
-    runs = [
-        fit_one_slack(problem, inputs, y, "svm1_margin", 10.0, tolerance=1e-7)
-        for problem, inputs in ((explicit, X), (kernel, kernel_inputs(jnp.asarray(X @ X.T))))
-    ]
-    first, second = runs
-    assert first.status is Status.CONVERGED
-    np.testing.assert_allclose(certified(first, 12), certified(second, 12), rtol=1e-9)
-    assert second.primal == pytest.approx(first.primal, rel=3e-7)
-    twin = X.T @ np.asarray(second.weights["coefficients"]) @ features
-    np.testing.assert_allclose(twin, first.weights["weights"], atol=1e-2)
-    truth = solve_primal(
-        "svm1_margin", np.einsum("nd,yp->nydp", X, features).reshape(N, K, -1), matrix[y], y, 10.0
-    )
-    assert second.primal == pytest.approx(truth.objective, rel=3e-7)
+def test_weights_that_are_no_coordinates_are_refused():
+    X, y, _ = data(1)
+    inputs = kernel_inputs(jnp.asarray(X @ X.T))
+    refused("no coordinates", fit_one_slack, kernel_multiclass(N, K, dtype="float64"), inputs, y)
 
 
 def test_weights_potentials_and_outputs_may_be_pytrees():
@@ -155,7 +140,7 @@ def test_dual_rises_primal_bounds_and_each_pass_adds_one_plane():
     assert np.array_equal(found.slack, seen[-1].info.example_slack[:N])
 
 
-def test_padding_batches_and_chunks_of_planes_change_nothing():
+def test_padding_and_batches_change_nothing():
     X, y, matrix = data(4)
     problem = multiclass(D, K, loss=matrix, dtype="float64")
     runs = [

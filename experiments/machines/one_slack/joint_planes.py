@@ -20,8 +20,6 @@ from jaxstruct.solvers.objective.block_dual import block_ascent
 from jaxstruct.solvers.objective.formulations import power_of_loss
 from jaxstruct.solvers.objective.most_violated import most_violated, terms_size
 
-_CHUNK = 8
-"""Planes whose potentials are evaluated together: theta of each is held at a time."""
 _REFRESHES, _STEPS = 20, 1000
 """How often the gradient of the dual over planes is computed anew, and pairwise steps between: each
 step updates it, and rounding adds up."""
@@ -159,44 +157,6 @@ def largest_plane(
 
 
 @program
-def products_by_batch(
-    problem: Problem,
-    task: Task,
-    planes: PyTree,
-    count: Array,
-    orders: tuple[Array, ...],
-    chosen: tuple[tuple[PyTree, Array], ...],
-) -> Array:
-    """[batches, K] terms of <g_s, g_t> by batch for the first `count` planes s.
-
-    chosen: outputs and coefficients of g_t by bucket, as `joint_plane` returns them; other planes
-    get 0. The batches are those of all buckets, one bucket after the other.
-    """
-    capacity = jax.tree.leaves(planes)[0].shape[0]
-    size = min(_CHUNK, capacity)
-
-    def body(bucket: int, _: None, batch: tuple) -> tuple[None, Array]:
-        index, (y, coefficient) = batch
-        x, y_true = _examples(task, bucket, index)
-
-        def product(g: PyTree) -> Array:
-            theta = jax.vmap(problem.model.potentials, (None, 0))(g, x)
-            score = jax.vmap(problem.model.score)
-            return jnp.sum(coefficient * (score(theta, y_true) - score(theta, y)))
-
-        def chunk(number: Array, row: Array) -> Array:
-            at = number * size
-            some = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, at, size), planes)
-            return jax.lax.dynamic_update_slice(row, jax.vmap(product)(some), (at,))
-
-        zero = jnp.zeros(capacity, coefficient.dtype)
-        return None, jax.lax.fori_loop(0, (count + size - 1) // size, chunk, zero)
-
-    parts = enumerate(zip(orders, chosen, strict=True))
-    return jnp.concatenate([jax.lax.scan(partial(body, b), None, part)[1] for b, part in parts])
-
-
-@program
 def write(planes: PyTree, g: PyTree, slot: Array) -> PyTree:
     """The stacked weights of the planes with g in `slot`."""
     return jax.tree.map(lambda leaf, new: leaf.at[slot].set(new), planes, g)
@@ -220,52 +180,22 @@ def _coordinate_products(planes: PyTree, g: PyTree, occupied: np.ndarray) -> np.
     return row
 
 
-def _potential_products(
-    problem: Problem,
-    task: Task,
-    weights: PyTree,
-    occupied: np.ndarray,
-    found: tuple[OutputsFound, ...],
-    orders: tuple[Array, ...],
-) -> np.ndarray:
-    """[K] <g_s, g> in any space, its terms by batch summed in float64, 0 in empty slots."""
-    count = jnp.int32(np.flatnonzero(occupied)[-1] + 1)
-    chosen = tuple((own.outputs, own.coefficients) for own in found)
-    terms = products_by_batch(problem, task, weights, count, orders, chosen)
-    return np.where(occupied, np.sum(np.asarray(terms, np.float64), axis=0), 0.0)
-
-
 def insert_planes(
-    problem: Problem,
-    task: Task,
-    planes: JointPlanes,
-    slot: int,
-    plane: tuple[PyTree, tuple[OutputsFound, ...]],
-    orders: tuple[Array, ...],
-    clock: int,
-    coordinates: bool,
+    planes: JointPlanes, slot: int, plane: tuple[PyTree, tuple[OutputsFound, ...]], clock: int
 ) -> JointPlanes:
-    """The planes with a new one in `slot`, its row of inner products summed in float64.
-
-    Args:
-      plane: of `joint_plane`. coordinates: whether weights are orthonormal coordinates.
-    """
+    """The planes with a new one, of `joint_plane`, in `slot`."""
     g, found = plane
     weights = write(planes.weights, g, jnp.int32(slot))
     occupied = planes.occupied | (np.arange(planes.bounds.size) == slot)
-    row = (
-        _coordinate_products(weights, g, occupied)
-        if coordinates
-        else _potential_products(problem, task, weights, occupied, found, orders)
-    )
-    gram, plane_bounds, last_used = (
+    row = _coordinate_products(weights, g, occupied)
+    gram, bounds, last_used = (
         array.copy() for array in (planes.gram, planes.bounds, planes.last_used)
     )
     gram[slot], gram[:, slot] = row, row
-    plane_bounds[slot] = sum(np.sum(np.asarray(own.bounds, np.float64)) for own in found)
+    bounds[slot] = sum(np.sum(np.asarray(own.bounds, np.float64)) for own in found)
     last_used[slot] = clock
     return planes._replace(
-        weights=weights, gram=gram, bounds=plane_bounds, occupied=occupied, last_used=last_used
+        weights=weights, gram=gram, bounds=bounds, occupied=occupied, last_used=last_used
     )
 
 

@@ -1,8 +1,11 @@
-"""Where the rows of a task lie, and what rounds ask of the devices there."""
+"""Where the rows of a task lie, and what rounds ask of the devices there.
+
+On one device there is nothing to move, and programs run as they are; `mesh.Shards` overrides what
+is different where the rows lie over several.
+"""
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -11,18 +14,22 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.compiler import zeros_to_take_over
 from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.n_slack.oracle_pass import oracle_program
+from jaxstruct.solvers.n_slack.proximal_newton import NewtonResult, newton_program
 from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.sweeps import rebuilt_weights, sweeps_program
 from jaxstruct.solvers.n_slack.task import Task, by_size, sized_rows
 from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms, roundings_of_rows
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
 
 
-class Placement(abc.ABC):
-    """The rows of a task on one device (`OneDevice`) or over those of a mesh (`Shards`).
+class OneDevice:
+    """A task on the device that JAX computes on, in the order of its buckets.
 
     Fields:
       problem: where the programs of all devices find it. planes: the same as `of_planes`.
@@ -37,21 +44,19 @@ class Placement(abc.ABC):
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        task: Task,
-        parts: tuple[Task, ...],
-        terms: Penalty,
-        sizes: tuple[int, int],
-        processes: Processes = ALONE,
-        first: int = 0,
-        seeds: Sequence[tuple[int, ...]] = ((),),
+        self, problem: Problem, task: Task, sizes: tuple[int, int], seed: tuple[int, ...] = ()
     ) -> None:
-        """Of a task that is placed; sizes: of `batch_and_group`."""
-        self.problem, self.planes, self.task, self.parts = (
-            problem, of_planes(problem, sizes[1]), task, parts,
-        )  # fmt: skip
-        self.first, self.seeds, self.terms, self.processes = first, seeds, terms, processes
+        """All rows here. sizes: of `batch_and_group`. seed: of random orders, beside others."""
+        terms = jax.tree.map(np.asarray, task.terms)
+        self._hold(problem, task, (task,), terms, sizes, ALONE, 0, (seed,))
+
+    def _hold(
+        self, problem: Problem, task: Task, parts: tuple[Task, ...], terms: Penalty,
+        sizes: tuple[int, int], processes: Processes, first: int, seeds: Sequence[tuple[int, ...]],
+    ) -> None:  # fmt: skip
+        self.problem, self.planes = problem, of_planes(problem, sizes[1])
+        self.task, self.parts, self.terms = task, parts, terms
+        self.processes, self.first, self.seeds = processes, first, seeds
         self.examples = int(np.sum(terms.cap > 0))
         self.sized = [sized_rows(part, *sizes) for part in parts]
         self.slices = bucket_slices(parts[0].outputs)
@@ -96,28 +101,34 @@ class Placement(abc.ABC):
         own = roundings_of_rows(self.parts[0].inputs, self.parts[0].outputs)
         return np.tile(own, self.terms.cap.shape[0] // len(own))
 
-    @abc.abstractmethod
+    # The programs, on every part; given: what they take after the task.
+
+    def call_oracles(self, problem: Problem, options: Any, *given: Any) -> tuple:
+        """`oracle_pass.oracle_pass`."""
+        return oracle_program(problem, options, self.task, *given)
+
+    def sweep(self, options: VisitOptions, synchronisations: int, *given: Any) -> tuple:
+        """`sweeps.sweeps_pass` on parts that meet so often a sweep."""
+        return sweeps_program(self.planes, options, self.task, *given)
+
+    def newton(
+        self, options: NewtonOptions, w: PyTree | None, span: Array, sets: Any, *given: Any
+    ) -> NewtonResult:
+        """`proximal_newton.proximal_newton_pass`; w: None to be made of the span, which is that of
+        the multipliers then: of these, without what moves have rounded."""
+        if w is None:
+            w = rebuilt_weights(self.problem, self.task, sets, self.every_batch[0])
+        return newton_program(self.problem, options, self.task, w, span, sets, *given)
+
+    # What moves arrays between host and devices, and between orders of rows.
+
     def put(self, tree: PyTree) -> PyTree:
         """Arrays over the rows of this host, where the rows are; scalars everywhere."""
+        return jax.device_put(tree)
 
-    @abc.abstractmethod
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Zeros over all rows, where the rows are, which a program can take over."""
-
-    @abc.abstractmethod
-    def call_oracles(self, problem: Problem, options: Any, *given: Any) -> tuple:
-        """`oracle_pass.oracle_pass` on every part; given: what it takes after the task."""
-
-    @abc.abstractmethod
-    def sweep(self, options: VisitOptions, synchronisations: int, *given: Any) -> tuple:
-        """`sweeps.sweeps_pass` on every part, which meet so often a sweep; given: as above."""
-
-    @abc.abstractmethod
-    def newton(self, options: NewtonOptions, w: PyTree | None, *given: Any) -> Any:
-        """`proximal_newton.proximal_newton_pass` over all parts; w: None to be made of the span,
-        which is that of the multipliers then. given: as above, after w."""
-
-    # What follows moves nothing where all rows lie together on one device.
+        return zeros_to_take_over(shape, dtype)
 
     def join(self, parts: Sequence[PyTree]) -> PyTree:
         """What the host has for each of its parts, as programs take it."""
