@@ -340,22 +340,6 @@ class Archive:
             raise self.error(f"lacks a proper {name!r} in its header: got {text_of(value)}")
         return value
 
-    def record(self, name: str, fields: tuple[str, ...]) -> dict[str, Any]:
-        """An entry of the header with exactly these fields."""
-        values = self.entry(name, dict)
-        if set(values) != set(fields):
-            raise self.error(
-                f"has {name!r} of {sorted(values)}, expected {sorted(fields)}: use the jaxstruct "
-                "that wrote it"
-            )
-        return values
-
-    def array(self, name: str) -> np.ndarray:
-        """The array of a name."""
-        if name not in self.arrays:
-            raise self.error(f"lacks the array {name!r}: save it again")
-        return self.arrays[name]
-
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON; a key that comes twice is refused."""

@@ -23,7 +23,7 @@ def test_what_was_written_is_read_back(tmp_path):
     archive.read()
     assert archive.entry("own") == [1] and archive.arrays.keys() == arrays.keys()
     for name, array in arrays.items():
-        found = archive.array(name)
+        found = archive.arrays[name]
         np.testing.assert_array_equal(found, array)
         assert found.dtype == array.dtype and found.flags.writeable
     assert np.load(path, allow_pickle=False)["whole"].tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -212,7 +212,7 @@ def test_no_whole_checkpoint(tmp_path):
     path, train = tmp_path / "run.npz", RUNS["grown"]
     kept(train, path, 3)
     shutil.rmtree(planes_folder(path))
-    with refused("Delete both to begin anew", error=DamagedFile):
+    with refused("None is whole: delete them to begin anew", error=DamagedFile):
         train(checkpoint=path, resume=True)
 
 

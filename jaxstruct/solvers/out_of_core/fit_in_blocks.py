@@ -20,7 +20,6 @@ from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.resuming import (
-    digest_of_text,
     digest_of_tree,
     fingerprint,
     in_common,
@@ -157,13 +156,9 @@ def fit_in_blocks(
         session = None
         if checkpoint is not None:
             common = in_common(problem, ascent.settings, formulation, rules, min_margin)
-            inputs_digest, outputs_digest = map(
-                digest_of_text, map("".join, zip(*digests, strict=True))
-            )
-            own = fingerprint(
-                common, jnp.zeros(()).devices(), inputs_digest, outputs_digest, example_weights,
-                blocks=count,
-            )  # fmt: skip
+            xs, ys = map(digest_of_tree, zip(*digests, strict=True))
+            devices = jnp.zeros(()).devices()
+            own = fingerprint(common, devices, xs, ys, example_weights, blocks=count)
             content = BlockContent(checkpoint, problem, cache)
             seconds = float(checkpoint_seconds)
             session = CheckpointSession(checkpoint, seconds, own, content, Processes())
