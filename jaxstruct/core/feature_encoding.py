@@ -163,12 +163,15 @@ def _no_rows(encoding: FeatureEncoding) -> DenseRows | SparseRows:
 _KINDS = {NamedRows: "named", DenseRows: "dense", SparseRows: "sparse"}
 
 
-def inputs_of(rows: DenseRows | SparseRows, offsets: np.ndarray | None = None) -> PyTree:
+def inputs_of(
+    rows: DenseRows | SparseRows, offsets: np.ndarray | None = None, least: int = 1
+) -> PyTree:
     """Encoded rows as the inputs of a structure.
 
     Args:
       rows: R rows of `dense_or_sparse`.
       offsets: [n + 1] where rows are the tokens of n sequences; None where each row is an input.
+      least: entries of a token, at least.
 
     Returns:
       Of dense rows an array [R, d], or a `Ragged` of n sequences; of sparse ones `SparseFeatures`
@@ -181,7 +184,7 @@ def inputs_of(rows: DenseRows | SparseRows, offsets: np.ndarray | None = None) -
     stores = Ragged(rows.indices, rows.offsets, d), Ragged(rows.values, rows.offsets)
     if offsets is None:
         return SparseFeatures(*stores)
-    width = max(1, int(stores[0].lengths.max(initial=1)))
+    width = max(least, int(stores[0].lengths.max(initial=1)))
     indices, values = (store.padded(np.arange(len(store)), width) for store in stores)
     return SparseFeatures(Ragged(indices, offsets, d), Ragged(values, offsets))
 
