@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.feature_index import FeatureIndex, fit_index, index_of_names
 from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows
@@ -245,7 +244,7 @@ def report_unseen(notice: str, count: int) -> None:
     """Warn of `count` entries that training did not have, or pass the notice to the listener."""
     listener = _listener.get()
     if listener is None:
-        warnings.warn(notice, UnseenFeatures, stacklevel=callers_level())
+        warn(notice, UnseenFeatures)
     else:
         listener(notice, count)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import numbers
-import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
@@ -19,7 +18,7 @@ from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import check_known, flat_labels
@@ -345,8 +344,7 @@ class StructuralEstimator(_Trained):
         )
         unsolved = _unsolved.get()
         if unsolved is None:
-            words = f"{type(self).__name__}: {words}"
-            warnings.warn(words, ConvergenceWarning, stacklevel=callers_level())
+            warn(f"{type(self).__name__}: {words}", ConvergenceWarning)
         else:
             unsolved.append(words)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.feature_encoding import dense_or_sparse
 from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree, SparseFeatures
@@ -109,12 +108,11 @@ def _warn_of_scales(inputs: PyTree) -> None:
     spread = inputs.rows.rows.std(axis=0, dtype=np.float64)
     spread = np.sort(spread[spread > 0])
     if spread.size and spread[-1] > MOST_SPREAD * spread[len(spread) // 2]:
-        warnings.warn(
+        warn(
             f"X has features of different scales, with standard deviations {spread[0]:.2g} to "
             f"{spread[-1]:.2g}: training may take very long; scale them alike, "
             "make_pipeline(StandardScaler(), DocumentRanker()).fit(X, y, "
-            "documentranker__groups=groups)",
-            stacklevel=callers_level(),
+            "documentranker__groups=groups)"
         )
 
 

@@ -62,23 +62,9 @@ def _features_fields(features: FeatureEncoding) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _codec(fields: dict[str, Any]) -> LabelCodec:
-    check_fields(fields, LabelCodec._fields)
-    if not isinstance(fields["classes"], tuple):
-        raise ValueError("classes are no tuple")
-    return fit_codec([], fields["classes"])
-
-
 def _grammar(fields: dict[str, Any]) -> Grammar:
     check_fields(fields, ("text",))
     return parse_grammar(fields["text"], "grammar")
-
-
-def _alphabet(fields: dict[str, Any]) -> Alphabet:
-    check_fields(fields, Alphabet._fields)
-    if not isinstance(fields["letters"], str):
-        raise ValueError("letters are no text")
-    return alphabet(fields["letters"])
 
 
 def _constraints(fields: dict[str, Any]) -> Constraints:
@@ -86,15 +72,6 @@ def _constraints(fields: dict[str, Any]) -> Constraints:
     if not all(isinstance(one, np.ndarray) for one in fields.values()):
         raise ValueError("its fields are no arrays")
     return Constraints(**fields)
-
-
-def _training(fields: dict[str, Any]) -> Training:
-    check_fields(fields, Training._fields)
-    for name, value in fields.items():
-        kind = str if name in ("solver", "status", "formulation") else float
-        if value is not None and not isinstance(value, kind):
-            raise ValueError(f"{name} is {value!r}")
-    return Training(**fields)
 
 
 def _named(kernel: Any) -> dict[str, Any]:
@@ -113,13 +90,6 @@ def _kernel(fields: dict[str, Any]) -> Partial:
     if fields["name"] not in KERNELS or not isinstance(fields["parameters"], tuple):
         raise ValueError(f"its kernel is {text_of(fields['name'])}, which this version has not")
     return Partial(KERNELS[fields["name"]], *fields["parameters"])
-
-
-def _static(fields: dict[str, Any]) -> Static:
-    check_fields(fields, ("value",))
-    if not isinstance(fields["value"], (int, str)):
-        raise ValueError("its value is no number and no text")
-    return Static(fields["value"])
 
 
 def records_with(kind: type) -> Mapping[str, Record]:
@@ -149,16 +119,16 @@ ENCODINGS = (
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
-    "labels": Record(LabelCodec, _codec),
+    "labels": record_of(LabelCodec, None, lambda own: fit_codec([], own.classes)),
     "grammar": Record(Grammar, _grammar, lambda grammar: {"text": grammar_text(grammar)}),
-    "alphabet": Record(Alphabet, _alphabet),
+    "alphabet": record_of(Alphabet, None, lambda own: alphabet(own.letters)),
     "constraints": Record(
         Constraints, _constraints, lambda c: {k: np.asarray(v) for k, v in c._asdict().items()}
     ),
-    "training": Record(Training, _training),
+    "training": record_of(Training),
     "anchors": record_of(Anchors),
     "kernel": Record(Partial, _kernel, _named),
-    "static": Record(Static, _static, lambda static: {"value": static.value}),
+    "static": record_of(Static, lambda static: {"value": static.value}, hash),
     **{kind.structure: record_of(kind) for kind in ENCODINGS},
 }
 """By the names that files have for them."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jaxstruct.core.archive import DamagedFile
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.processes import Processes
 from jaxstruct.solvers.checkpoints.files import previous_of
 
@@ -67,7 +66,7 @@ def last_whole(processes: Processes, path: Path, read: Callable[[Path], Any]) ->
             reason = ". ".join(faults) or f"checkpoint {path} is not there"
             if path in held:
                 reason = "the processes hold different rounds"
-            _warn(f"{reason}. The run goes on from {place}, after round {last[0]}")
+            warn(f"{reason}. The run goes on from {place}, after round {last[0]}", RuntimeWarning)
         return held[place]._replace(damaged=place != path and (path in held or bool(faults)))
     if not any(rounds) and any(wrong for _, wrong in every):
         words = ". ".join(fault for _, wrong in every for fault in wrong)
@@ -82,7 +81,8 @@ def last_whole(processes: Processes, path: Path, read: Callable[[Path], Any]) ->
             "Bring the missing ones, or name another file to begin anew"
         )
     if any(rounds):
-        _warn(f"the first checkpoint was not whole in all processes: {said}. The run begins anew")
+        words = f"the first checkpoint was not whole in all processes: {said}"
+        warn(f"{words}. The run begins anew", RuntimeWarning)
     return None
 
 
@@ -105,7 +105,3 @@ def _held(path: Path, read: Callable[[Path], Any], both: bool) -> tuple[dict[Pat
 def _words(rounds: list) -> str:
     numbers = " and ".join(str(each[0]) for each in rounds)
     return f"holds round {numbers}" if rounds else "holds none"
-
-
-def _warn(words: str) -> None:
-    warnings.warn(words, RuntimeWarning, stacklevel=callers_level())

@@ -7,12 +7,11 @@ import os
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import checked_number, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import remove_leftovers
@@ -198,8 +197,5 @@ class CheckpointWriter:
 
     def _warn(self, what: str) -> None:
         path, held = os.fspath(self._path), f"round {self._held}" if self._held else "nothing"
-        warnings.warn(
-            f"checkpoint {path} could not be written {what}; the file holds {held} of this run",
-            RuntimeWarning,
-            stacklevel=callers_level(),
-        )
+        words = f"checkpoint {path} could not be written {what}; the file holds {held} of this run"
+        warn(words, RuntimeWarning)
