@@ -349,8 +349,8 @@ class _Begun:
 
 def _are_apart(checkpoint: str) -> bool:
     """Whether the last files of the two processes are of two rounds, as a kill may leave them."""
-    rounds = [Checkpoint(f"{checkpoint}.process{n}").entry("statistics")["passes"] for n in (0, 1)]
-    return rounds[0] != rounds[1]
+    found = [Checkpoint(f"{checkpoint}.process{n}").part("found") for n in (0, 1)]
+    return found[0].statistics.passes != found[1].statistics.passes
 
 
 def _forget(folder: Path) -> None:

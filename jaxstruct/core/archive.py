@@ -340,22 +340,6 @@ class Archive:
             raise self.error(f"lacks a proper {name!r} in its header: got {text_of(value)}")
         return value
 
-    def record(self, name: str, fields: tuple[str, ...]) -> dict[str, Any]:
-        """An entry of the header with exactly these fields."""
-        values = self.entry(name, dict)
-        if set(values) != set(fields):
-            raise self.error(
-                f"has {name!r} of {sorted(values)}, expected {sorted(fields)}: use the jaxstruct "
-                "that wrote it"
-            )
-        return values
-
-    def array(self, name: str) -> np.ndarray:
-        """The array of a name."""
-        if name not in self.arrays:
-            raise self.error(f"lacks the array {name!r}: save it again")
-        return self.arrays[name]
-
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON; a key that comes twice is refused."""
@@ -417,31 +401,15 @@ class FolderWriter(contextlib.ExitStack):
         folder.mkdir()
         self._schema, self._folder = schema, folder
         self._arrays: dict[str, GrowingArray] = {}
-        self._passing: list[GrowingArray] = []
-
-    def _open(self, name: str, dtype: str, shape: tuple[int, ...]) -> GrowingArray:
-        return self.enter_context(GrowingArray(self._folder / name, dtype, shape))
 
     def new(self, name: str, dtype: str, *shape: int) -> GrowingArray:
         """An array of the archive."""
-        self._arrays[name] = self._open(f"{name}.npy", dtype, shape)
+        array = GrowingArray(self._folder / f"{name}.npy", dtype, shape)
+        self._arrays[name] = self.enter_context(array)
         return self._arrays[name]
-
-    def passing(self, name: str, dtype: str) -> GrowingArray:
-        """One that `closed` maps and that is gone at the end."""
-        self._passing.append(self._open(f"{name}.passing", dtype, ()))
-        return self._passing[-1]
 
     def end(self, header: Mapping[str, Any]) -> None:
         """Write the header; what the schema adds to it, as JSON."""
-        for array in self._passing:
-            array.path.unlink()
         table = {name: array.close() for name, array in self._arrays.items()}
         text = _header_text(self._schema, header, table)
         (self._folder / HEADER).write_text(text, encoding="utf-8")
-
-
-def closed(array: GrowingArray) -> np.ndarray:
-    """What was written to a passing array, memory-mapped."""
-    array.close()
-    return np.load(array.path, mmap_mode="r" if array.rows else None, allow_pickle=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 
 def callers_level() -> int:
@@ -12,3 +13,8 @@ def callers_level() -> int:
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
         frame, level = frame.f_back, level + 1
     return level
+
+
+def warn(words: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn, naming the line that called the package."""
+    warnings.warn(words, kind, stacklevel=callers_level())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.feature_index import FeatureIndex, fit_index, index_of_names
 from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows
@@ -163,12 +162,15 @@ def _no_rows(encoding: FeatureEncoding) -> DenseRows | SparseRows:
 _KINDS = {NamedRows: "named", DenseRows: "dense", SparseRows: "sparse"}
 
 
-def inputs_of(rows: DenseRows | SparseRows, offsets: np.ndarray | None = None) -> PyTree:
+def inputs_of(
+    rows: DenseRows | SparseRows, offsets: np.ndarray | None = None, least: int = 1
+) -> PyTree:
     """Encoded rows as the inputs of a structure.
 
     Args:
       rows: R rows of `dense_or_sparse`.
       offsets: [n + 1] where rows are the tokens of n sequences; None where each row is an input.
+      least: entries of a token, at least.
 
     Returns:
       Of dense rows an array [R, d], or a `Ragged` of n sequences; of sparse ones `SparseFeatures`
@@ -181,7 +183,7 @@ def inputs_of(rows: DenseRows | SparseRows, offsets: np.ndarray | None = None) -
     stores = Ragged(rows.indices, rows.offsets, d), Ragged(rows.values, rows.offsets)
     if offsets is None:
         return SparseFeatures(*stores)
-    width = max(1, int(stores[0].lengths.max(initial=1)))
+    width = max(least, int(stores[0].lengths.max(initial=1)))
     indices, values = (store.padded(np.arange(len(store)), width) for store in stores)
     return SparseFeatures(Ragged(indices, offsets, d), Ragged(values, offsets))
 
@@ -242,7 +244,7 @@ def report_unseen(notice: str, count: int) -> None:
     """Warn of `count` entries that training did not have, or pass the notice to the listener."""
     listener = _listener.get()
     if listener is None:
-        warnings.warn(notice, UnseenFeatures, stacklevel=callers_level())
+        warn(notice, UnseenFeatures)
     else:
         listener(notice, count)
 

@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import itertools
 import numbers
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import as_array, as_list, check_record, text_of
 from jaxstruct.core.ragged import Ragged
 
@@ -124,12 +123,11 @@ def check_known(name: str, labels: Sequence[Hashable], classes: Sequence[Hashabl
             f"{name} has the label {text_of(wrong)}, but training had {' and '.join(sorted(kinds))}"
             f" such as {text_of(classes[0])}: write labels as in training"
         )
-    warnings.warn(
+    warn(
         f"{name} has {unseen.total()} labels that training did not have ({len(unseen)} distinct, "
         f"most often {text_of(most)}): none of them can be predicted, so each counts as wrong; "
         "correct them, or train on examples of them, too",
         UnseenLabels,
-        stacklevel=callers_level(),
     )
 
 

@@ -177,17 +177,12 @@ def bucket_shapes(
     Raises:
       ValueError: as `bucketed`.
     """
-    stores = ragged_leaves(inputs)
-    if not stores:
+    if not ragged_leaves(inputs):
         x, y = _as_buckets(inputs, outputs)
         return [(len(x.index[0]), _one(x.parts[0]), _one(y.parts[0]))]
-    found = []
-    for own in _index(padding, inputs):
-        longest = {own[leaf.lengths[own].argmax()] for leaf in stores}
-        index = np.array(sorted(longest))
-        x, y = _padded(padding, inputs, outputs, index, _longest(stores, index))
-        found.append((len(own), _one(x), _one(y)))
-    return found
+    layout = layout_of(padding, inputs, outputs)
+    longest = (padded_part(padding, inputs, outputs, some, some) for some in layout.longest)
+    return [(len(own), *map(_one, pair)) for own, pair in zip(layout.index, longest, strict=True)]
 
 
 def _one(tree: PyTree) -> PyTree:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import numbers
-import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import check_known, flat_labels
@@ -47,6 +47,7 @@ _MESSAGES = {
     Status.WORKING_SET_FULL: "a working set is full: loosen tol, or lower C",
 }
 """In the parameters of the estimators; other messages of the solvers name none of theirs."""
+Kind = TypeVar("Kind", bound=BaseEstimator)
 _unsolved: ContextVar[list[str] | None] = ContextVar("unsolved", default=None)
 
 
@@ -185,7 +186,24 @@ def _shortfall(found: Solution | RandomField) -> str:
     return f"the relative gap is {gap:.2g}, known up to a rounding of {rounding:.2g}"
 
 
-class StructuralEstimator(BaseEstimator):
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def with_parameters(kind: type[Kind]) -> type[Kind]:
+    """Make the fields of an estimator the parameters of its `__init__`, which keeps them as given.
+
+    `fit` checks them. Those of its own are keywords.
+    """
+    return dataclass(kw_only=True, repr=False, eq=False)(kind)
+
+
+class _Trained(BaseEstimator):
+    """What is there once an estimator has been trained; these are no parameters."""
+
+    encoding_: Any
+    weights_: PyTree
+
+
+@with_parameters
+class StructuralEstimator(_Trained):
     """An estimator over one structure; a subclass says how its examples become a `Training`.
 
     It minimises, over the weights w,
@@ -210,12 +228,10 @@ class StructuralEstimator(BaseEstimator):
         those of a positive dual variable. There is none of "log_loss", where all of them do.
     """
 
-    C: float
-    objective: str
-    tol: float
-    max_iter: int
-    encoding_: Any
-    weights_: PyTree
+    C: float = field(default=100.0, kw_only=False)
+    objective: str = "svm1_margin"
+    tol: float = 1e-3
+    max_iter: int = 500
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickles and copies: without support outputs, which may be far larger than weights."""
@@ -328,8 +344,7 @@ class StructuralEstimator(BaseEstimator):
         )
         unsolved = _unsolved.get()
         if unsolved is None:
-            words = f"{type(self).__name__}: {words}"
-            warnings.warn(words, ConvergenceWarning, stacklevel=callers_level())
+            warn(f"{type(self).__name__}: {words}", ConvergenceWarning)
         else:
             unsolved.append(words)
 
@@ -364,7 +379,12 @@ class StructuralEstimator(BaseEstimator):
 
 
 class ListEstimator(StructuralEstimator):
-    """An estimator whose X is a list of examples of their own kind, no array [n, d]."""
+    """An estimator whose X is a list of examples of their own kind, no array [n, d].
+
+    _read: `prepare` of its output type, which takes X, y and the parameters of its own.
+    """
+
+    _read: ClassVar[Callable[..., Prepared]]
 
     def __sklearn_tags__(self) -> Tags:
         """X is a list, no array."""
@@ -373,8 +393,11 @@ class ListEstimator(StructuralEstimator):
         tags.target_tags.required = True
         return tags
 
-    def _training(self, data: Prepared, weights: np.ndarray) -> Training:
-        """The training of prepared examples with weights [n]; sets encoding and problem."""
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        shared = {one.name for one in fields(StructuralEstimator)}
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in shared}
+        data = self._read(X, y, **own)
+        weights = example_weights(sample_weight, len(y))
         self.encoding_, self.options_, self.problem_ = data.encoding, data.options, data.problem
         return Training(*data, of_mean_one(weights), np.arange(len(weights)))
 

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
@@ -25,6 +27,7 @@ from jaxstruct.core.labels import check_one_kind
 from jaxstruct.core.prepared import held
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
+from jaxstruct.estimators.base import StructuralEstimator
 
 FEWEST = 64
 """Examples of a training set, those of weight 0 included."""
@@ -43,14 +46,49 @@ def are_named(X: Any) -> bool:
     return isinstance(first, (list, tuple, Set)) and all(isinstance(one, str) for one in first)
 
 
-def check_labels_given(estimator: BaseEstimator, y: Any) -> None:
-    """Raise ValueError unless there are labels, of one kind."""
+class RowClassifier(ClassifierMixin, StructuralEstimator):
+    """A classifier of rows of features, dense, sparse or named."""
+
+    def __sklearn_tags__(self) -> Tags:
+        """Sparse rows are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _new_rows(self, X: Any) -> DenseRows | SparseRows:
+        """Encoded rows to predict of; ValueError where they have other columns than training's."""
+        check_is_fitted(self)
+        X, features = held(X), self.encoding_.features
+        if features.kind == "named":
+            return dense_or_sparse(features, "X", read_rows("X", X))
+        rows = read_rows("X", validate_data(self, X, reset=False, **_NUMBERS))
+        kind = "dense" if isinstance(rows, DenseRows) else "sparse"
+        return dense_or_sparse(features._replace(kind=kind), "X", rows)
+
+
+def read_labelled(
+    estimator: BaseEstimator, X: Any, y: Any, constant: float
+) -> tuple[FeatureEncoding, DenseRows | SparseRows, np.ndarray]:
+    """(columns, encoded rows, labels [n]) of a training set; see `read_training`."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
     check_one_kind("y", np.ravel(np.asarray(y, object)).tolist())
+    features, rows, y = read_training(estimator, X, y, constant)
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    if len(y) != rows.count:
+        raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
+    return features, rows, y
+
+
+def coefficients(features: FeatureEncoding, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(coef [k, d], intercept [k]) of weights [d (+ 1 of the constant), k]."""
+    constant = features.constant
+    intercept = table[-1] * constant if constant else np.zeros(table.shape[1])
+    return np.ascontiguousarray(table[: features.columns].T), intercept
 
 
 def read_training(
@@ -82,20 +120,6 @@ def read_training(
             rows = rows._replace(names=column_names("X", names))
         features = fit_features(rows, constant=constant)
     return features, dense_or_sparse(features, "X", rows), y
-
-
-def read_new(estimator: BaseEstimator, X: Any, features: FeatureEncoding) -> DenseRows | SparseRows:
-    """Encoded rows to predict of.
-
-    Raises:
-      ValueError: they have other columns than those of training.
-    """
-    X = held(X)
-    if features.kind == "named":
-        return dense_or_sparse(features, "X", read_rows("X", X))
-    rows = read_rows("X", validate_data(estimator, X, reset=False, **_NUMBERS))
-    kind = "dense" if isinstance(rows, DenseRows) else "sparse"
-    return dense_or_sparse(features._replace(kind=kind), "X", rows)
 
 
 def scores_of(rows: DenseRows | SparseRows, weights: np.ndarray) -> np.ndarray:

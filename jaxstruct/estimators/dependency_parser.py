@@ -8,10 +8,11 @@ import numpy as np
 
 from jaxstruct.core.prepared import held
 from jaxstruct.dependencies import prepare
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+from jaxstruct.estimators.base import ListEstimator, example_weights, with_parameters
 from jaxstruct.evaluation import attachment
 
 
+@with_parameters
 class DependencyParser(ListEstimator):
     """Dependency trees by features of their arcs: a structural SVM, or a random field ("log_loss").
 
@@ -33,41 +34,15 @@ class DependencyParser(ListEstimator):
       encoding_: the values of the columns, the templates and the labels.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        projective: bool = True,
-        loss: str = "hamming",
-        templates: Any = None,
-        label_templates: Any = None,
-        min_count: int = 2,
-        table: int = 2**16,
-        label_table: int = 2**12,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.projective = projective
-        self.loss = loss
-        self.templates = templates
-        self.label_templates = label_templates
-        self.min_count = min_count
-        self.table = table
-        self.label_table = label_table
-        self.tol = tol
-        self.max_iter = max_iter
+    projective: bool = True
+    loss: str = "hamming"
+    templates: Any = None
+    label_templates: Any = None
+    min_count: int = 2
+    table: int = 2**16
+    label_table: int = 2**12
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        data = prepare(
-            X, y, templates=self.templates, label_templates=self.label_templates,
-            min_count=self.min_count, table=self.table, label_table=self.label_table,
-            projective=self.projective, loss=self.loss,
-        )  # fmt: skip
-        return self._training(data, example_weights(sample_weight, len(y)))
+    _read = staticmethod(prepare)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of words with the right head (and label, where y has some): UAS or LAS.

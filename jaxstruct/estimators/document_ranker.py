@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.feature_encoding import dense_or_sparse
-from jaxstruct.core.prepared import Prepared, held
-from jaxstruct.core.types import SparseFeatures
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+from jaxstruct.core.prepared import held
+from jaxstruct.core.types import PyTree, SparseFeatures
+from jaxstruct.estimators.base import ListEstimator, Training, example_weights, with_parameters
 from jaxstruct.estimators.class_rows import score_of_each
 from jaxstruct.rankings.encoding import prepare, read_filled, rows_of_groups
 from jaxstruct.rankings.losses import Measure
@@ -24,6 +23,7 @@ MOST_SPREAD = 30
 s = 1; after 300 rounds a relative gap of .001 at s = 10, .08 at 30, .7 at 100, .998 at 1,000."""
 
 
+@with_parameters
 class DocumentRanker(ListEstimator):
     """Rankings of documents by their features, learned from graded queries.
 
@@ -44,30 +44,16 @@ class DocumentRanker(ListEstimator):
       min_count: documents that must have a named feature for it to count.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        loss: str = "ndcg",
-        at: int | None = None,
-        min_count: int = 1,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.at = at
-        self.min_count = min_count
-        self.tol = tol
-        self.max_iter = max_iter
+    loss: str = "ndcg"
+    at: int | None = None
+    min_count: int = 1
+
+    _read = staticmethod(prepare)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        data = prepare(X, y, loss=self.loss, at=self.at, min_count=self.min_count)
-        _warn_of_scales(data)
-        return self._training(data, example_weights(sample_weight, len(y)))
+        found = super()._prepare(X, y, sample_weight)
+        _warn_of_scales(found.inputs)
+        return found
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train on n queries; see the class and the base class.
@@ -115,19 +101,18 @@ class DocumentRanker(ListEstimator):
         return float(1 - weights @ losses / weights.sum())
 
 
-def _warn_of_scales(data: Prepared) -> None:
+def _warn_of_scales(inputs: PyTree) -> None:
     """Warn where dense columns differ much in spread."""
-    if isinstance(data.inputs.rows, SparseFeatures):
+    if isinstance(inputs.rows, SparseFeatures):
         return
-    spread = data.inputs.rows.rows.std(axis=0, dtype=np.float64)
+    spread = inputs.rows.rows.std(axis=0, dtype=np.float64)
     spread = np.sort(spread[spread > 0])
     if spread.size and spread[-1] > MOST_SPREAD * spread[len(spread) // 2]:
-        warnings.warn(
+        warn(
             f"X has features of different scales, with standard deviations {spread[0]:.2g} to "
             f"{spread[-1]:.2g}: training may take very long; scale them alike, "
             "make_pipeline(StandardScaler(), DocumentRanker()).fit(X, y, "
-            "documentranker__groups=groups)",
-            stacklevel=callers_level(),
+            "documentranker__groups=groups)"
         )
 
 

@@ -8,13 +8,14 @@ from jaxstruct.estimators.base import (
     LOG_LOSS,
     ListEstimator,
     Training,
-    example_weights,
     label_array,
     share_right,
+    with_parameters,
 )
 from jaxstruct.graphs import prepare, with_log_loss
 
 
+@with_parameters
 class GraphLabeller(ListEstimator):
     """Labels of the nodes of any graph, from features of nodes, of edges and pairs of labels.
 
@@ -35,37 +36,19 @@ class GraphLabeller(ListEstimator):
       classes_: [S] the labels, sorted.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        loss: Any = "hamming",
-        plans: bool = False,
-        constant: float = 1.0,
-        symmetric: bool = False,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.plans = plans
-        self.constant = constant
-        self.symmetric = symmetric
-        self.tol = tol
-        self.max_iter = max_iter
+    loss: Any = "hamming"
+    plans: bool = False
+    constant: float = 1.0
+    symmetric: bool = False
+
+    _read = staticmethod(prepare)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        data = prepare(
-            X, y, plans=self.plans, constant=self.constant, loss=self.loss,
-            symmetric=self.symmetric,
-        )  # fmt: skip
-        self.classes_ = label_array(data.encoding.codec.classes)
-        found = self._training(data, example_weights(sample_weight, len(data.outputs)))
-        exact = self.plans or self.objective != LOG_LOSS
-        return found if exact else found._replace(problem=with_log_loss(data.problem, "reweighted"))
+        found = super()._prepare(X, y, sample_weight)
+        self.classes_ = label_array(self.encoding_.codec.classes)
+        if self.plans or self.objective != LOG_LOSS:
+            return found
+        return found._replace(problem=with_log_loss(found.problem, "reweighted"))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of nodes labelled right, those of a graph weighted as `sample_weight`."""

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.multiclass import type_of_target
 
 from jaxstruct.core.feature_encoding import inputs_of
 from jaxstruct.core.labels import LabelCodec, check_known
@@ -17,7 +15,11 @@ from jaxstruct.core.prepared import held
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
-from jaxstruct.estimators.base import StructuralEstimator, Training, example_weights
+from jaxstruct.estimators.base import (
+    Training,
+    example_weights,
+    with_parameters,
+)
 from jaxstruct.rankings import SampleEncoding, sample_inputs
 from jaxstruct.rankings.encoding import warn_of_texts
 from jaxstruct.rankings.losses import Measure, table_loss
@@ -38,7 +40,8 @@ def _times(sample_weight: Any, n: int) -> np.ndarray:
     return weights.astype(int)
 
 
-class MeasureClassifier(ClassifierMixin, StructuralEstimator):
+@with_parameters
+class MeasureClassifier(class_rows.RowClassifier):
     """Two classes by <w, x> > 0, with w trained for F1, precision or recall of the whole sample.
 
         1/2 |w|^2 + C xi,    xi = max over labels y of the sample [Delta(y) - F(y_true) + F(y)]
@@ -64,40 +67,18 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
       coef_: [1, d]. intercept_: [1].
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        loss: str | Callable = "f1",
-        at: int | None = None,
-        constant: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.at = at
-        self.constant = constant
-        self.tol = tol
-        self.max_iter = max_iter
+    loss: str | Callable = "f1"
+    at: int | None = None
+    constant: float = 1.0
 
     def __sklearn_tags__(self) -> Tags:
-        """Sparse rows are taken, and two classes."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        """Two classes."""
+        tags: Any = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        class_rows.check_labels_given(self, y)
-        features, rows, y = class_rows.read_training(self, X, y, self.constant)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if len(y) != rows.count:
-            raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
+        features, rows, y = class_rows.read_labelled(self, X, y, self.constant)
         codes, times = np.unique(y, return_inverse=True)[1], _times(sample_weight, len(y))
         which, times = class_rows.distinct_examples(rows, codes, times)
         which = np.repeat(which, times.astype(int))  # in an order that is not that of the file
@@ -119,16 +100,13 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
         return Training(self.problem_, x, outputs, np.ones(1), np.zeros(1, int))
 
     def _finish(self, weights: PyTree) -> None:
-        features, own = self.encoding_.features, weights["weights"]
         self.weights_ = weights
-        self.coef_ = own[None, : features.columns].copy()
-        self.intercept_ = own[-1:] * features.constant if features.constant else np.zeros(1)
+        table = weights["weights"][:, None]
+        self.coef_, self.intercept_ = class_rows.coefficients(self.encoding_.features, table)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """[n] <w, x>."""
-        check_is_fitted(self)
-        rows = class_rows.read_new(self, X, self.encoding_.features)
-        return class_rows.score_of_each(rows, self.weights_["weights"])
+        return class_rows.score_of_each(self._new_rows(X), self.weights_["weights"])
 
     def predict(self, X: Any) -> np.ndarray:
         """[n] the class of the sign of <w, x>; of "precision_at" and "recall_at" the `at` rows of

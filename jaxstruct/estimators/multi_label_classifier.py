@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -19,11 +18,11 @@ from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import (
-    StructuralEstimator,
     Training,
     example_weights,
     is_log_linear,
     of_mean_one,
+    with_parameters,
 )
 from jaxstruct.graphs import SetEncoding
 from jaxstruct.solvers.predict import predict
@@ -32,7 +31,8 @@ _NUMBERS = 1 << 22
 """Scores of sets that are held at a time."""
 
 
-class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
+@with_parameters
+class MultiLabelClassifier(class_rows.RowClassifier):
     """Sets of labels, trained together.
 
     X is as in `StructuralClassifier`, y an indicator matrix [n, L] of zeros and ones, dense or
@@ -51,30 +51,13 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
       coef_: [L, d] of u. intercept_: [L]. pairs_: [L (L - 1) / 2, 2, 2] of t, or None.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        loss: str = "hamming",
-        pairs: bool = True,
-        constant: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.pairs = pairs
-        self.constant = constant
-        self.tol = tol
-        self.max_iter = max_iter
+    loss: str = "hamming"
+    pairs: bool = True
+    constant: float = 1.0
 
     def __sklearn_tags__(self) -> Tags:
-        """Sparse rows are taken; y is a matrix."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        """y is a matrix."""
+        tags: Any = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         tags.classifier_tags.multi_class = False
@@ -106,15 +89,12 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
         table = weights["labels"][: features.number_of_features]
         self.weights_ = weights | {"labels": table}
         self.pairs_ = weights.get("pairs")
-        constant = features.constant
-        self.intercept_ = table[-1] * constant if constant else np.zeros(table.shape[1])
-        self.coef_ = np.ascontiguousarray(table[: features.columns].T)
+        self.coef_, self.intercept_ = class_rows.coefficients(features, table)
 
     def predict(self, X: Any) -> np.ndarray:
         """[n, L] int, 1 for the labels of each set."""
-        check_is_fitted(self)
-        rows = class_rows.read_new(self, X, self.encoding_.features)
-        inputs = class_rows.inputs_of_class(rows, self.encoding_.features.number_of_features)
+        d = self.encoding_.features.number_of_features
+        inputs = class_rows.inputs_of_class(self._new_rows(X), d)
         return np.asarray(predict(self.problem_, self.weights_, inputs)).astype(int)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -133,15 +113,13 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
         return super().score(X, y, sample_weight)
 
     def _label_scores(self, X: Any) -> np.ndarray:
-        rows = class_rows.read_new(self, X, self.encoding_.features)
-        return class_rows.scores_of(rows, self.weights_["labels"])
+        return class_rows.scores_of(self._new_rows(X), self.weights_["labels"])
 
     def decision_function(self, X: Any) -> np.ndarray:
         """[n, L] by how much F rises as a label comes in, the others being those predicted.
 
         It is positive for the labels that `predict` finds, where inference is exact.
         """
-        check_is_fitted(self)
         scores = self._label_scores(X)
         if self.pairs_ is None:
             return scores
@@ -155,7 +133,6 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
     @available_if(is_log_linear)
     def predict_proba(self, X: Any) -> np.ndarray:
         """[n, L] P(l in y | x), summed over all sets; of objective="log_loss" alone."""
-        check_is_fitted(self)
         scores = self._label_scores(X)
         sets = (np.arange(1 << scores.shape[1])[:, None] >> np.arange(scores.shape[1])) & 1
         of_pairs = np.zeros(len(sets))

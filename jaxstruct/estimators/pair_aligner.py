@@ -8,12 +8,14 @@ import jax
 import numpy as np
 
 from jaxstruct.alignments import AlignmentCosts, alignment_costs, prepare
+from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.types import PyTree
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+from jaxstruct.estimators.base import ListEstimator, example_weights, with_parameters
 
 GAPS = "-."
 
 
+@with_parameters
 class PairAligner(ListEstimator):
     """Alignment of pairs of sequences with costs that are learned from aligned pairs.
 
@@ -33,34 +35,16 @@ class PairAligner(ListEstimator):
       alphabet_: its letters.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        loss: str = "positions",
-        letters: Any = None,
-        gaps: str = "affine",
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.letters = letters
-        self.gaps = gaps
-        self.tol = tol
-        self.max_iter = max_iter
+    loss: str = "positions"
+    letters: Any = None
+    gaps: str = "affine"
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        X, y = _same_pairs(X, y)
-        data = prepare(y, letters=self.letters, gaps=self.gaps, loss=self.loss)
-        self.alphabet_ = data.encoding.alphabet
-        return self._training(data, example_weights(sample_weight, len(y)))
+    def _read(self, X: Any, y: Any, **options: Any) -> Prepared:
+        return prepare(_same_pairs(X, y)[1], **options)
 
     def _finish(self, weights: PyTree) -> None:
         super()._finish(weights)
+        self.alphabet_ = self.encoding_.alphabet
         self.costs_ = AlignmentCosts(*jax.tree.map(np.asarray, alignment_costs(1.0, weights)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

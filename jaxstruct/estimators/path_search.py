@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -16,7 +15,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import as_numbers, kind_and_text_of
 from jaxstruct.core.feature_encoding import UnseenFeatures, report_unseen_to
 from jaxstruct.core.prepared import held
@@ -120,20 +119,12 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
                 options = {"sample_weight": sample_weight, "groups": groups}
                 self.best_estimator_ = model.fit(X, y, **_of_last(model, options))
         if unseen:
-            warnings.warn(
-                f"PathSearchCV: in {len(unseen)} of {self.scores_.size} scorings of examples held "
-                f"out, {unseen[0]}",
-                UnseenFeatures,
-                stacklevel=callers_level(),
-            )
+            held_out = f"{len(unseen)} of {self.scores_.size} scorings of examples held out"
+            warn(f"PathSearchCV: in {held_out}, {unseen[0]}", UnseenFeatures)
         if unsolved:
             trainings = self.scores_.size + bool(self.refit)
-            warnings.warn(
-                f"PathSearchCV: {len(unsolved)} of {trainings} trainings did not reach tol, the "
-                f"last of them {unsolved[-1]}",
-                ConvergenceWarning,
-                stacklevel=callers_level(),
-            )
+            words = f"{len(unsolved)} of {trainings} trainings did not reach tol, the last of them"
+            warn(f"PathSearchCV: {words} {unsolved[-1]}", ConvergenceWarning)
         return self
 
     def _checked_groups(self, groups: Any, rows: int) -> list[np.ndarray]:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.core.labels import check_known
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+from jaxstruct.estimators.base import ListEstimator, Training, example_weights, with_parameters
 from jaxstruct.segments import prepare
 from jaxstruct.segments.encoding import read_spans
 
 
+@with_parameters
 class SegmentLabeller(ListEstimator):
     """Segments by a semi-Markov chain: a structural SVM, or a random field ("log_loss").
 
@@ -33,44 +34,21 @@ class SegmentLabeller(ListEstimator):
       classes_: the labels; "O", of tokens in no segment, first where there is one.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        loss: str = "hamming",
-        longest: int | None = None,
-        phrases: Any = (),
-        phrase_count: int = 2,
-        window: int = 0,
-        start_stop: bool = False,
-        min_count: int = 1,
-        most_segments: int = 16,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.longest = longest
-        self.phrases = phrases
-        self.phrase_count = phrase_count
-        self.window = window
-        self.start_stop = start_stop
-        self.min_count = min_count
-        self.most_segments = most_segments
-        self.tol = tol
-        self.max_iter = max_iter
+    loss: str = "hamming"
+    longest: int | None = None
+    phrases: Any = ()
+    phrase_count: int = 2
+    window: int = 0
+    start_stop: bool = False
+    min_count: int = 1
+    most_segments: int = 16
+
+    _read = staticmethod(prepare)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        data = prepare(
-            X, y, longest=self.longest, phrases=self.phrases, phrase_count=self.phrase_count,
-            min_count=self.min_count, window=self.window, start_stop=self.start_stop,
-            loss=self.loss, most_segments=self.most_segments,
-        )  # fmt: skip
-        self.classes_ = np.array(data.encoding.codec.classes, object)
-        return self._training(data, example_weights(sample_weight, len(data.outputs)))
+        found = super()._prepare(X, y, sample_weight)
+        self.classes_ = np.array(self.encoding_.codec.classes, object)
+        return found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """F1 of whole segments over all sequences, those of a sequence counting `sample_weight`

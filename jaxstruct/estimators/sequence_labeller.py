@@ -28,10 +28,12 @@ from jaxstruct.estimators.base import (
     label_array,
     of_mean_one,
     share_right,
+    with_parameters,
 )
 from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class
 
 
+@with_parameters
 class SequenceLabeller(ListEstimator):
     """Label sequences by a chain: a structural SVM, or a conditional random field ("log_loss").
 
@@ -56,29 +58,11 @@ class SequenceLabeller(ListEstimator):
       feature_names_in_: [d], of tokens that name their features.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        loss: Any = "hamming",
-        class_weight: Any = None,
-        window: int = 0,
-        start_stop: bool = False,
-        min_count: int = 1,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.class_weight = class_weight
-        self.window = window
-        self.start_stop = start_stop
-        self.min_count = min_count
-        self.tol = tol
-        self.max_iter = max_iter
+    loss: Any = "hamming"
+    class_weight: Any = None
+    window: int = 0
+    start_stop: bool = False
+    min_count: int = 1
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         rows, offsets = read_sequences("X", X)

@@ -8,9 +8,10 @@ import numpy as np
 
 from jaxstruct.assignments import prepare
 from jaxstruct.core.prepared import held
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+from jaxstruct.estimators.base import ListEstimator, example_weights, with_parameters
 
 
+@with_parameters
 class SetMatcher(ListEstimator):
     """Matchings of two sets by features of their pairs, learned from matched examples.
 
@@ -30,31 +31,11 @@ class SetMatcher(ListEstimator):
       min_count: pairs (items) that must have a named feature for it to count.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        unmatched: bool = False,
-        loss: str = "rows",
-        min_count: int = 1,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.unmatched = unmatched
-        self.loss = loss
-        self.min_count = min_count
-        self.tol = tol
-        self.max_iter = max_iter
+    unmatched: bool = False
+    loss: str = "rows"
+    min_count: int = 1
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        data = prepare(
-            X, y, unmatched=self.unmatched, loss=self.loss, min_count=self.min_count
-        )  # fmt: skip
-        return self._training(data, example_weights(sample_weight, len(y)))
+    _read = staticmethod(prepare)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """F1 of pairs: twice the right pairs by all that were found and all that are true.

@@ -9,23 +9,20 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.labels import LabelCodec, check_known
 from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import (
-    StructuralEstimator,
     Training,
     class_weights,
     example_weights,
     is_log_linear,
     of_mean_one,
+    with_parameters,
 )
 from jaxstruct.multiclass import ClassEncoding, multiclass
 
@@ -35,7 +32,8 @@ def dtype_of(values: np.ndarray) -> str:
     return str(jax.dtypes.canonicalize_dtype(values.dtype))
 
 
-class StructuralClassifier(ClassifierMixin, StructuralEstimator):
+@with_parameters
+class StructuralClassifier(class_rows.RowClassifier):
     """Multiclass classification with a certificate.
 
         1/2 |w|^2 + C / (sum_i v_i) sum_i v_i xi_i,   xi_i = max_y [Delta(y_i, y) - F(y_i) + F(y)]
@@ -66,31 +64,9 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
       encoding_: what columns and classes mean (`jaxstruct.multiclass.ClassEncoding`).
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm1_margin",
-        loss: Any = None,
-        class_weight: Any = None,
-        constant: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.class_weight = class_weight
-        self.constant = constant
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def __sklearn_tags__(self) -> Tags:
-        """Sparse rows are taken."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    loss: Any = None
+    class_weight: Any = None
+    constant: float = 1.0
 
     def _tables(self) -> tuple[np.ndarray | None, Any]:
         """(output features [k, p] or None, loss [k, k] or None) of `classes_`."""
@@ -101,12 +77,7 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
         return np.unique(y, return_inverse=True)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        class_rows.check_labels_given(self, y)
-        features, rows, y = class_rows.read_training(self, X, y, self.constant)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if len(y) != rows.count:
-            raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
+        features, rows, y = class_rows.read_labelled(self, X, y, self.constant)
         weights = example_weights(sample_weight, len(y))
         self.classes_, numbers = self._numbered(y)
         k, seen = len(self.classes_), np.unique(numbers[weights > 0])
@@ -141,21 +112,14 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
         self.weights_ = {"weights": table}
         lam, _ = self._tables()
         table = table.astype(np.float64) if lam is None else table @ lam.T
-        self.intercept_ = np.zeros(table.shape[1])
-        if features.constant:
-            self.intercept_ = table[-1] * features.constant
-            table = table[:-1]
-        self.coef_ = np.ascontiguousarray(table.T)
+        self.coef_, self.intercept_ = class_rows.coefficients(features, table)
         if len(self.classes_) == 2:
             self.coef_ = self.coef_[1:] - self.coef_[:1]
             self.intercept_ = self.intercept_[1:] - self.intercept_[:1]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """[n, k] F(x, y) of every class; of two classes [n] the second's less the first's."""
-        check_is_fitted(self)
-        features = self.encoding_.features
-        rows = class_rows.read_new(self, X, features)
-        table = self.coef_.T
+        rows, features, table = self._new_rows(X), self.encoding_.features, self.coef_.T
         if features.constant:
             table = np.concatenate([table, self.intercept_[None] / features.constant])
         scores = class_rows.scores_of(rows, table)

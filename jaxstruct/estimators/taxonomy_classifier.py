@@ -6,11 +6,13 @@ F(x, y; w) = sum_z lambda_z(y) <w_z, Phi(x)> over the nodes z that are y or abov
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from jaxstruct.core.checks import check_choice, check_flag, text_of
+from jaxstruct.estimators.base import with_parameters
 from jaxstruct.estimators.structural_classifier import StructuralClassifier
 from jaxstruct.multiclass import (
     Taxonomy,
@@ -23,6 +25,7 @@ from jaxstruct.multiclass import (
 LOSSES = ("tree", "zero_one")
 
 
+@with_parameters
 class TaxonomyClassifier(StructuralClassifier):
     """`StructuralClassifier` whose classes lie in a taxonomy; what that says of X, y, C holds here.
 
@@ -39,26 +42,10 @@ class TaxonomyClassifier(StructuralClassifier):
       taxonomy_: the `Taxonomy`, its classes in this order; None without one.
     """
 
-    def __init__(
-        self,
-        taxonomy: Any = None,
-        *,
-        C: float = 100.0,
-        objective: str = "svm1_margin",
-        loss: str = "tree",
-        shared: bool = True,
-        class_weight: Any = None,
-        constant: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        super().__init__(
-            C, objective=objective, loss=loss, class_weight=class_weight, constant=constant,
-            tol=tol, max_iter=max_iter,
-        )  # fmt: skip
-        self.taxonomy = taxonomy
-        self.shared = shared
+    taxonomy: Any = field(default=None, kw_only=False)
+    C: float = 100.0
+    loss: str = "tree"
+    shared: bool = True
 
     def _check_options(self) -> None:
         super()._check_options()

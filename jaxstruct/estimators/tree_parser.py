@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxstruct.core.prepared import held
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+from jaxstruct.core.prepared import Prepared, held
+from jaxstruct.estimators.base import ListEstimator, Training, example_weights, with_parameters
 from jaxstruct.solvers.predict import predict
 from jaxstruct.trees import (
     Tree,
@@ -18,6 +18,7 @@ from jaxstruct.trees.encoding import as_tree
 from jaxstruct.trees.phrases.tree import is_of_nltk
 
 
+@with_parameters
 class TreeParser(ListEstimator):
     """Parsing with a grammar that is read off the training trees, one weight a rule.
 
@@ -37,27 +38,12 @@ class TreeParser(ListEstimator):
       encoding_: the grammar that is read off the training trees.
     """
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        *,
-        objective: str = "svm2_margin",
-        loss: str = "node_f1",
-        read_words: bool = False,
-        memory: int | None = 0,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.C = C
-        self.objective = objective
-        self.loss = loss
-        self.read_words = read_words
-        self.memory = memory
-        self.tol = tol
-        self.max_iter = max_iter
+    objective: str = "svm2_margin"
+    loss: str = "node_f1"
+    read_words: bool = False
+    memory: int | None = 0
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+    def _read(self, X: Any, y: Any, **options: Any) -> Prepared:
         y = _trees(y)
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} sentences, but y has {len(y)} trees")
@@ -67,9 +53,11 @@ class TreeParser(ListEstimator):
             given = tokens if whole or is_of_nltk(sentence) else len(sentence)
             if given != tokens:
                 raise ValueError(f"y[{i}] has {tokens} leaves, but X[{i}] has {given} tokens")
-        data = prepare(y, read_words=self.read_words, memory=self.memory, loss=self.loss)
-        found = self._training(data, example_weights(sample_weight, len(y)))
-        return found._replace(inputs=data.encoding.inputs(X))
+        return prepare(y, **options)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        found = super()._prepare(X, y, sample_weight)
+        return found._replace(inputs=self.encoding_.inputs(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Labelled F1 of all constituents together, as EVALB counts them.

@@ -1,6 +1,6 @@
 """Trained models in one file: an archive whose header has encoding, options, weights and training.
 
-These are `plain_values`, which name the arrays 0, 1, ..; every record, option and shape is checked.
+These are `plain_values`; every record, option and shape is checked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from jaxstruct.core.archive import Archive, Schema, write
 from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.encoding import Encoding, check_encoding
-from jaxstruct.models.plain_values import Record, from_plain, to_plain
+from jaxstruct.core.plain_values import Record, from_plain, to_plain
 from jaxstruct.models.records import RECORDS, records_with
 from jaxstruct.models.trained import TrainedModel, trained_model
 from jaxstruct.models.training import Training

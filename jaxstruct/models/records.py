@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 from jax.tree_util import Partial
@@ -16,12 +15,12 @@ from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding
 from jaxstruct.core.feature_index import index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.plain_values import Record, check_fields, record_of
 from jaxstruct.core.static import Static
 from jaxstruct.dependencies import DependencyEncoding
 from jaxstruct.graphs import GraphEncoding, SetEncoding
 from jaxstruct.kernels.anchors import Anchors
 from jaxstruct.kernels.gram import KERNELS
-from jaxstruct.models.plain_values import Record
 from jaxstruct.models.training import Training
 from jaxstruct.multiclass import ClassEncoding, KernelClassEncoding
 from jaxstruct.rankings import RankingEncoding, SampleEncoding
@@ -29,12 +28,6 @@ from jaxstruct.segments import SegmentEncoding
 from jaxstruct.strings import CandidateEncoding, KernelCandidateEncoding
 from jaxstruct.trees import Grammar, TreeEncoding
 from jaxstruct.trees.phrases.grammar_files import grammar_text, parse_grammar
-
-
-def _exactly(fields: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Raise ValueError unless these are the fields."""
-    if set(fields) != set(names):
-        raise ValueError(f"its fields are {sorted(fields)}, expected {sorted(names)}")
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
@@ -47,7 +40,7 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _features(fields: dict[str, Any]) -> FeatureEncoding:
-    _exactly(fields, ("kind", "names", "columns", "constant"))
+    check_fields(fields, ("kind", "names", "columns", "constant"))
     kind, names = fields["kind"], fields["names"]
     if kind not in ("named", "dense", "sparse"):
         raise ValueError(f"kind is {kind!r}")
@@ -69,53 +62,16 @@ def _features_fields(features: FeatureEncoding) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _codec(fields: dict[str, Any]) -> LabelCodec:
-    _exactly(fields, LabelCodec._fields)
-    if not isinstance(fields["classes"], tuple):
-        raise ValueError("classes are no tuple")
-    return fit_codec([], fields["classes"])
-
-
 def _grammar(fields: dict[str, Any]) -> Grammar:
-    _exactly(fields, ("text",))
+    check_fields(fields, ("text",))
     return parse_grammar(fields["text"], "grammar")
 
 
-def _alphabet(fields: dict[str, Any]) -> Alphabet:
-    _exactly(fields, Alphabet._fields)
-    if not isinstance(fields["letters"], str):
-        raise ValueError("letters are no text")
-    return alphabet(fields["letters"])
-
-
 def _constraints(fields: dict[str, Any]) -> Constraints:
-    _exactly(fields, Constraints._fields)
+    check_fields(fields, Constraints._fields)
     if not all(isinstance(one, np.ndarray) for one in fields.values()):
         raise ValueError("its fields are no arrays")
     return Constraints(**fields)
-
-
-def _training(fields: dict[str, Any]) -> Training:
-    _exactly(fields, Training._fields)
-    for name, value in fields.items():
-        kind = str if name in ("solver", "status", "formulation") else float
-        if value is not None and not isinstance(value, kind):
-            raise ValueError(f"{name} is {value!r}")
-    return Training(**fields)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type; of those that are no classes and tuples, any is."""
-    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    for one in options:
-        whole, parts = get_origin(one) or one, get_args(one)
-        if not isinstance(whole, type):
-            return True
-        if isinstance(value, tuple) and whole is tuple and parts[1:] == (...,):
-            return all(_fits(part, parts[0]) for part in value)
-        if isinstance(value, whole) and not (whole in (int, float) and isinstance(value, bool)):
-            return True
-    return False
 
 
 def _named(kernel: Any) -> dict[str, Any]:
@@ -130,31 +86,10 @@ def _named(kernel: Any) -> dict[str, Any]:
 
 
 def _kernel(fields: dict[str, Any]) -> Partial:
-    _exactly(fields, ("name", "parameters"))
+    check_fields(fields, ("name", "parameters"))
     if fields["name"] not in KERNELS or not isinstance(fields["parameters"], tuple):
         raise ValueError(f"its kernel is {text_of(fields['name'])}, which this version has not")
     return Partial(KERNELS[fields["name"]], *fields["parameters"])
-
-
-def _static(fields: dict[str, Any]) -> Static:
-    _exactly(fields, ("value",))
-    if not isinstance(fields["value"], (int, str)):
-        raise ValueError("its value is no number and no text")
-    return Static(fields["value"])
-
-
-def record_of(kind: type) -> Record:
-    """How files hold an encoding: its fields, which must be of the types of its annotations."""
-
-    def build(fields: dict[str, Any]) -> Any:
-        hints = get_type_hints(kind)
-        _exactly(fields, tuple(hints))
-        for name, value in fields.items():
-            if not _fits(value, hints[name]):
-                raise ValueError(f"{name} is a {type(value).__name__}")
-        return kind(**fields)
-
-    return Record(kind, build)
 
 
 def records_with(kind: type) -> Mapping[str, Record]:
@@ -184,16 +119,16 @@ ENCODINGS = (
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
-    "labels": Record(LabelCodec, _codec),
+    "labels": record_of(LabelCodec, None, lambda own: fit_codec([], own.classes)),
     "grammar": Record(Grammar, _grammar, lambda grammar: {"text": grammar_text(grammar)}),
-    "alphabet": Record(Alphabet, _alphabet),
+    "alphabet": record_of(Alphabet, None, lambda own: alphabet(own.letters)),
     "constraints": Record(
         Constraints, _constraints, lambda c: {k: np.asarray(v) for k, v in c._asdict().items()}
     ),
-    "training": Record(Training, _training),
+    "training": record_of(Training),
     "anchors": record_of(Anchors),
     "kernel": Record(Partial, _kernel, _named),
-    "static": Record(Static, _static, lambda static: {"value": static.value}),
+    "static": record_of(Static, lambda static: {"value": static.value}, hash),
     **{kind.structure: record_of(kind) for kind in ENCODINGS},
 }
 """By the names that files have for them."""

@@ -17,10 +17,10 @@ import numpy as np
 from jaxstruct.core.archive import Archive, FolderWriter, GrowingArray, Schema
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.encoding import check_encoding
+from jaxstruct.core.plain_values import from_plain, to_plain
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
-from jaxstruct.models.plain_values import from_plain, to_plain
 from jaxstruct.models.records import RECORDS
 
 STORE = Schema("store", "jaxstruct-store", 1, "python -m experiments.make_store")
@@ -96,36 +96,29 @@ def open_store(folder: str | os.PathLike, *, check: bool = False) -> Store:
     return store
 
 
-def write_pieces(writer: FolderWriter, encoding: Any, pieces: Iterable[tuple[Any, Any]]) -> int:
+def write_pieces(
+    writer: FolderWriter, encoding: Any, pieces: Iterable[dict[str, np.ndarray]]
+) -> int:
     """Write a store of examples in numbers, some at a time; how many there are.
 
     Args:
-      encoding: of all of them, whose `to_store` gives their columns.
-      pieces: (inputs, outputs) one after the other.
+      encoding: of all of them. pieces: their columns, of its `to_store`, one after the other.
     """
     columns: dict[str, GrowingArray] = {}
     ends: dict[str, int] = {}
-    for inputs, outputs in pieces:
-        for name, part in encoding.to_store(inputs, outputs).items():
+    for piece in pieces:
+        for name, part in piece.items():
             counts = name.endswith("offsets")
             if name not in columns:
                 dtype = "<i8" if counts else "<f4" if part.dtype.kind == "f" else "<i4"
                 columns[name], ends[name] = writer.new(name, dtype, *part.shape[1:]), 0
                 if counts:
                     columns[name].add(np.zeros(1, np.int64))
-            if counts:
-                columns[name].add(part[1:] + ends[name])
-                ends[name] += int(part[-1])
-            else:
-                columns[name].add(part)
+            columns[name].add(part[1:] + ends[name] if counts else part)
+            ends[name] += int(part[-1]) if counts else 0
     examples = columns["offsets"].rows - 1 if columns else 0
     if not examples:
         raise ValueError("pieces: got none, expected one at least")
-    end_store(writer, encoding, examples)
-    return examples
-
-
-def end_store(writer: FolderWriter, encoding: Any, examples: int) -> None:
-    """Write the header of a store."""
     plain = to_plain(encoding, "encoding", {}, RECORDS)
     writer.end({"structure": encoding.structure, "examples": examples, "encoding": plain})
+    return examples

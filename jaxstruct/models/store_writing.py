@@ -9,6 +9,7 @@ the rules, and a chunk of records.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -21,15 +22,27 @@ from typing import IO, Any, NamedTuple, NoReturn
 import numpy as np
 
 from jaxstruct.chains import ChainEncoding
-from jaxstruct.core.archive import FolderWriter, closed
+from jaxstruct.core.archive import FolderWriter
 from jaxstruct.core.checks import checked_number, checked_size, text_of
-from jaxstruct.core.feature_encoding import FeatureEncoding, summed_rows, with_constant
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    inputs_of,
+    sparse_columns,
+    summed_rows,
+    with_constant,
+)
 from jaxstruct.core.feature_index import fit_index
-from jaxstruct.core.feature_rows import DenseRows, NamedRows, SparseRows, read_rows, read_sequences
+from jaxstruct.core.feature_rows import (
+    DenseRows,
+    NamedRows,
+    Rows,
+    SparseRows,
+    read_rows,
+    read_sequences,
+)
 from jaxstruct.core.files import replacing
 from jaxstruct.core.labels import fit_codec
-from jaxstruct.core.ragged import Ragged
-from jaxstruct.models.store import STORE, end_store, write_pieces
+from jaxstruct.models.store import STORE, write_pieces
 from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
 from jaxstruct.trees.phrases.cleaning import without_outer
@@ -39,8 +52,6 @@ from jaxstruct.trees.phrases.unknown_words import UnknownWords, frequent_words
 
 CHUNK = 1024
 """Records that are encoded together."""
-ENTRIES = 1 << 20
-"""Entries that are numbered anew together, at least those of one row."""
 
 
 class Written(NamedTuple):
@@ -53,8 +64,6 @@ class Written(NamedTuple):
 
 Report = Callable[[Any, str], object]
 """Called with the place of a bad record, as it came, and the reason."""
-Pieces = Callable[[], Iterator[SparseRows]]
-"""Begins the rows of all records anew, some at a time."""
 
 
 def _refuse(place: Any, reason: str) -> None:
@@ -108,35 +117,37 @@ class _Numbers:
         return dict(zip(self.numbers, self._counts.tolist(), strict=False))
 
 
-class _Entries:
-    """The rows of all records: names or columns, values, and how many of each row."""
+class _Kept:
+    """What was read of all records, in a file: names (or columns), values and labels by number."""
 
-    def __init__(self, arrays: FolderWriter) -> None:
-        self._which, self._values, self._counts = (
-            arrays.passing(name, dtype)
-            for name, dtype in (("which", "<i4"), ("values", "<f4"), ("counts", "<i4"))
-        )
-        self.names, self.kind, self.columns = _Numbers(), None, 0
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._chunks = file, 0
+        self.names, self.codes = _Numbers(), _Numbers()
+        self.kind, self.columns = "", 0
 
-    def check(self, rows: NamedRows | SparseRows | DenseRows) -> None:
-        """Raise ValueError unless these rows go with those before."""
+    def add(self, rows: Rows, labels: list, offsets: np.ndarray | None) -> None:
+        """Some records with the labels of their rows; offsets: of sequences of rows.
+
+        Raises:
+          ValueError: the rows do not go with those before, or a label is none.
+        """
         if isinstance(rows, DenseRows):
             raise ValueError("has a row of dense numbers, which stores do not hold: give names")
         kind = "named" if isinstance(rows, NamedRows) else "sparse"
-        if self.kind not in (None, kind):
+        if self.kind not in ("", kind):
             raise ValueError(f"has {kind} rows, those before it are {self.kind}")
-
-    def add(self, rows: NamedRows | SparseRows) -> None:
-        """Rows that were checked."""
+        fit_codec(labels)  # refuses what is no label
+        self.kind = kind
         if isinstance(rows, NamedRows):
-            self.kind, which = "named", self.names.of(rows.names)
+            which = self.names.of(rows.names)
             self.names.count(which, rows.offsets)
         else:
-            self.kind, which = "sparse", rows.indices
-            self.columns = max(self.columns, rows.number_of_features)
-        self._which.add(which.astype(np.int32))
-        self._values.add(np.asarray(rows.values, np.float32))
-        self._counts.add(np.diff(rows.offsets).astype(np.int32))
+            which, self.columns = rows.indices, max(self.columns, rows.number_of_features)
+        ends = rows.offsets if offsets is None else offsets
+        values = np.asarray(rows.values, np.float32)
+        for array in (which.astype(np.int32), values, rows.offsets, ends, self.codes.of(labels)):
+            np.save(self._file, array)
+        self._chunks += 1
 
     def encoding(
         self, min_count: int, constant: float
@@ -157,31 +168,16 @@ class _Entries:
         columns = np.array([find(name, -1) for name in self.names.numbers], np.int64)
         return FeatureEncoding("named", index, index.number_of_features, constant), columns
 
-    def close(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(which, values, offsets [R + 1]) of all rows."""
-        counts = closed(self._counts)
-        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        return closed(self._which), closed(self._values), offsets
-
-
-def _numbered(
-    features: FeatureEncoding, columns: np.ndarray | None, entries: tuple
-) -> Iterator[SparseRows]:
-    """The rows of all records in columns, some at a time."""
-    which, values, offsets = entries
-    first, rows = 0, len(offsets) - 1
-    while first < rows:
-        last = int(np.searchsorted(offsets, offsets[first] + ENTRIES, side="right")) - 1
-        last = min(max(last, first + 1), rows)
-        own = slice(offsets[first], offsets[last])
-        places = np.asarray(which[own]) if columns is None else columns[which[own]]
-        own_offsets = offsets[first : last + 1] - offsets[first]
-        yield with_constant(
-            summed_rows(places.astype(np.int64), np.asarray(values[own]), own_offsets,
-                        features.columns),
-            features,
-        )  # fmt: skip
-        first = last
+    def encoded(
+        self, features: FeatureEncoding, columns: np.ndarray | None
+    ) -> Iterator[tuple[SparseRows, np.ndarray, np.ndarray]]:
+        """(rows, offsets, labels by number), some records at a time; see `add`, `encoding`."""
+        self._file.seek(0)
+        for _ in range(self._chunks):
+            which, values, offsets, ends, codes = (np.load(self._file) for _ in range(5))
+            places = which.astype(np.int64) if columns is None else columns[which]
+            rows = summed_rows(places, values, offsets, features.columns)
+            yield with_constant(rows, features), ends, codes
 
 
 def _in_chunks(
@@ -199,6 +195,17 @@ def _in_chunks(
                 except ValueError as error:
                     bad.add(one[0], error)
     return bad
+
+
+@contextlib.contextmanager
+def _store(target: Path) -> Iterator[tuple[FolderWriter, IO[bytes]]]:
+    """The writer of a new store, and a file beside its arrays that is gone at the end."""
+    with (
+        replacing(target) as temporary,
+        FolderWriter(STORE, temporary) as writer,
+        tempfile.TemporaryFile(dir=temporary) as file,
+    ):
+        yield writer, file
 
 
 def _new(folder: str | os.PathLike) -> Path:
@@ -233,7 +240,15 @@ def write_rows(
       ValueError: the folder is there, a number does not fit, a record is bad and no report is
         given, no record is left, or there is one class only.
     """
-    return _write(folder, records, min_count, constant, report, _Rows(columns))
+    columns = None if columns is None else checked_size("columns", columns)
+
+    def read(chunk: list) -> tuple:
+        _, rows, labels = zip(*chunk, strict=True)
+        numbers = all(isinstance(row, tuple) and len(row) == 2 for row in rows)
+        found = _of_columns(rows, columns) if numbers else read_rows("record", list(rows))
+        return found, list(labels), None
+
+    return _write(folder, records, min_count, constant, report, read, ClassEncoding)
 
 
 def write_sequences(
@@ -255,79 +270,34 @@ def write_sequences(
     Raises:
       ValueError: as `write_rows`.
     """
-    return _write(folder, records, min_count, constant, report, _Sequences())
 
-
-class _Rows:
-    """How rows are read, and what store they become."""
-
-    encoding, ragged = ClassEncoding, False
-
-    def __init__(self, columns: int | None) -> None:
-        self._columns = None if columns is None else checked_size("columns", columns)
-
-    def read(self, chunk: list) -> tuple:
-        """(rows, labels, records) of some records."""
-        _, rows, labels = zip(*chunk, strict=True)
-        if all(isinstance(row, tuple) and len(row) == 2 for row in rows):
-            return self._of_columns(rows), list(labels), np.ones(len(chunk), np.int64)
-        return read_rows("record", list(rows)), list(labels), np.ones(len(chunk), np.int64)
-
-    def _of_columns(self, rows: tuple) -> SparseRows:
-        lengths = [len(own) for own, _ in rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        indices = np.concatenate([np.asarray(own, np.int64) for own, _ in rows])
-        with np.errstate(over="ignore"):  # reported below
-            values = np.concatenate([np.asarray(own, np.float32) for _, own in rows])
-        found = int(indices.max(initial=-1)) + 1
-        if len(values) != len(indices) or indices.min(initial=0) < 0 or found >= 1 << 31:
-            raise ValueError("has columns that are none, or others than values")
-        if self._columns is not None and found > self._columns:
-            raise ValueError(f"has column {found - 1}, but there are {self._columns}")
-        if not np.isfinite(values).all():
-            raise ValueError("has a value that is not finite")
-        return SparseRows(indices.astype(np.int32), values, offsets, self._columns or found)
-
-    def write(self, arrays: FolderWriter, pieces: Pieces, d: int) -> None:
-        """The features of all rows."""
-        del d
-        indices, values = arrays.new("indices", "<i4"), arrays.new("values", "<f4")
-        offsets, end = arrays.new("offsets", "<i8"), 0
-        offsets.add(np.zeros(1, np.int64))
-        for rows in pieces():
-            indices.add(rows.indices)
-            values.add(rows.values)
-            offsets.add(rows.offsets[1:] + end)
-            end += int(rows.offsets[-1])
-
-
-class _Sequences:
-    """How sequences are read, and what store they become."""
-
-    encoding, ragged = ChainEncoding, True
-
-    def read(self, chunk: list) -> tuple:
-        """(rows, labels, records) of some records; a record has as many rows as labels."""
+    def read(chunk: list) -> tuple:
         _, sequences, labels = zip(*chunk, strict=True)
         rows, offsets = read_sequences("record", list(sequences))
-        if not (np.diff(offsets) > 0).all():
+        lengths, wanted = [len(own) for own in labels], np.diff(offsets).tolist()
+        if 0 in wanted:
             raise ValueError("has no token")
-        lengths = [len(own) for own in labels]
-        if lengths != np.diff(offsets).tolist():
-            raise ValueError(f"has {lengths[0]} labels of {int(offsets[1])} tokens")
-        return rows, [one for own in labels for one in own], np.diff(offsets)
+        if lengths != wanted:
+            raise ValueError(f"has {lengths[0]} labels of {wanted[0]} tokens")
+        return rows, [one for own in labels for one in own], offsets
 
-    def write(self, arrays: FolderWriter, pieces: Pieces, d: int) -> None:
-        """The features of all tokens, padded to those of the token that has most."""
-        width = max(
-            1, max((int(np.diff(rows.offsets).max(initial=1)) for rows in pieces()), default=1)
-        )
-        indices, values = arrays.new("indices", "<i4", width), arrays.new("values", "<f4", width)
-        for rows in pieces():
-            stores = Ragged(rows.indices, rows.offsets, d), Ragged(rows.values, rows.offsets)
-            every = np.arange(len(stores[0]))
-            indices.add(stores[0].padded(every, width))
-            values.add(stores[1].padded(every, width))
+    return _write(folder, records, min_count, constant, report, read, ChainEncoding)
+
+
+def _of_columns(rows: tuple, columns: int | None) -> SparseRows:
+    """Rows that are pairs (columns, values); columns: how many there are, None for those named."""
+    offsets = np.cumsum([0, *(len(own) for own, _ in rows)], dtype=np.int64)
+    indices = np.concatenate([np.asarray(own, np.int64) for own, _ in rows])
+    with np.errstate(over="ignore"):  # reported below
+        values = np.concatenate([np.asarray(own, np.float32) for _, own in rows])
+    found = int(indices.max(initial=-1)) + 1
+    if len(values) != len(indices) or indices.min(initial=0) < 0 or found >= 1 << 31:
+        raise ValueError("has columns that are none, or others than values")
+    if columns is not None and found > columns:
+        raise ValueError(f"has column {found - 1}, but there are {columns}")
+    if not np.isfinite(values).all():
+        raise ValueError("has a value that is not finite")
+    return SparseRows(indices.astype(np.int32), values, offsets, columns or found)
 
 
 def write_arrays(
@@ -350,8 +320,9 @@ def write_arrays(
     target = _new(folder)
     if getattr(encoding, "features", None) is None or encoding.features.kind == "dense":
         raise ValueError(f"encoding must be of sparse rows or sequences, got {text_of(encoding)}")
-    with replacing(target) as temporary, FolderWriter(STORE, temporary) as arrays:
-        examples = write_pieces(arrays, encoding, pieces)
+    with _store(target) as (writer, _):
+        columns = (encoding.to_store(*piece) for piece in pieces)
+        examples = write_pieces(writer, encoding, columns)
     return Written(target, examples, 0)
 
 
@@ -361,47 +332,33 @@ def _write(
     min_count: int,
     constant: float,
     report: Report,
-    way: _Rows | _Sequences,
+    read: Callable[[list], tuple],
+    encoding: type[ClassEncoding | ChainEncoding],
 ) -> Written:
+    """A store of records; read: some of them -> what `_Kept.add` takes, or ValueError."""
     min_count, constant = checked_size("min_count", min_count), checked_number("constant", constant)
-    with replacing(_new(folder)) as temporary, FolderWriter(STORE, temporary) as arrays:
-        entries, codes = _Entries(arrays), _Numbers()
-        labels, lengths = arrays.passing("label_numbers", "<i4"), arrays.passing("lengths", "<i4")
-
-        def read(chunk: list) -> None:
-            rows, own_labels, own_lengths = way.read(chunk)
-            entries.check(rows)
-            fit_codec(own_labels)  # refuses what is no label
-            entries.add(rows)
-            labels.add(codes.of(own_labels).astype(np.int32))
-            lengths.add(own_lengths.astype(np.int32))
-
-        bad = _in_chunks(records, read, report)
-        examples = lengths.rows
-        if not examples:
+    with _store(_new(folder)) as (writer, file):
+        kept = _Kept(file)
+        bad = _in_chunks(records, lambda chunk: kept.add(*read(chunk)), report)
+        if not kept.kind:
             bad.refuse()
-        codec = fit_codec(list(codes.numbers))
+        codec = fit_codec(list(kept.codes.numbers))
         if len(codec.classes) < 2:
             raise ValueError(
                 f"records have the label {text_of(list(codec.classes))} alone: give two"
             )
         number = {name: i for i, name in enumerate(codec.classes)}
-        of_code = np.array([number[name] for name in codes.numbers], np.int32)
-        features, columns = entries.encoding(min_count, constant)
-        held = entries.close()
-
-        def pieces() -> Iterator[SparseRows]:
-            return _numbered(features, columns, held)
-
-        way.write(arrays, pieces, features.number_of_features)
-        written, all_labels = arrays.new("labels", "<i4"), closed(labels)
-        for first in range(0, len(all_labels), ENTRIES):
-            written.add(of_code[all_labels[first : first + ENTRIES]])
-        own_lengths = closed(lengths)
-        if way.ragged:
-            ends = np.cumsum(own_lengths, dtype=np.int64)
-            arrays.new("offsets", "<i8").add(np.concatenate([[0], ends]))
-        end_store(arrays, way.encoding(features, codec), examples)
+        of_code = np.array([number[name] for name in kept.codes.numbers], np.int32)
+        features, columns = kept.encoding(min_count, constant)
+        ragged, width = encoding is ChainEncoding, 1
+        if ragged:  # tokens are padded to the one that has most
+            for rows, *_ in kept.encoded(features, columns):
+                width = max(width, int(np.diff(rows.offsets).max(initial=1)))
+        pieces = (
+            sparse_columns(inputs_of(rows, ends if ragged else None, width), of_code[codes])
+            for rows, ends, codes in kept.encoded(features, columns)
+        )
+        examples = write_pieces(writer, encoding(features, codec), pieces)
     return Written(Path(folder), examples, bad.count)
 
 
@@ -417,8 +374,7 @@ def write_trees(
 ) -> Written:
     """Write trees and the grammar that they have, for `weighted_grammar`; read once.
 
-    The grammar must be complete before rules can be numbered: until then the trees lie in a file of
-    the system's folder of temporary files.
+    The grammar must be complete before rules can be numbered: until then the trees lie in a file.
 
     Args:
       records: (place, tree) one after the other.
@@ -429,10 +385,9 @@ def write_trees(
     """
     target, unknown = _new(folder), UnknownWords(rare) if read_words else None
     binarisation, bad = Binarisation(branching, memory), _Bad(report)
-    empty = True
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+    with _store(target) as (writer, file):
         seen: Counter[str] = Counter()
-        counts = GrammarCounts(binarisation)
+        counts, kept = GrammarCounts(binarisation), 0
         for place, tree in records:
             bare = without_outer(tree)
             try:
@@ -440,32 +395,30 @@ def write_trees(
             except ValueError as error:
                 bad.add(place, error)
                 continue
-            empty = False
+            kept += 1
             file.write(_line_of(bare))
             if read_words:
                 seen.update(words(bare))
-        if empty:
+        if not kept:
             bad.refuse()
         if unknown is not None:
             counts = GrammarCounts(binarisation, unknown, frequent_words(seen, unknown))
             for tree in _trees_in(file):
                 counts.add(tree)
-        encoding = TreeEncoding(counts.grammar())
-        with replacing(target) as temporary, FolderWriter(STORE, temporary) as arrays:
-            source = _trees_in(file)
-            chunks = iter(lambda: list(itertools.islice(source, CHUNK)), [])
-            pieces = ((encoding.inputs(chunk), encoding.outputs(chunk)) for chunk in chunks)
-            examples = write_pieces(arrays, encoding, pieces)
+        encoding, source = TreeEncoding(counts.grammar()), _trees_in(file)
+        chunks = iter(lambda: list(itertools.islice(source, CHUNK)), [])
+        pieces = (encoding.to_store(encoding.inputs(own), encoding.outputs(own)) for own in chunks)
+        examples = write_pieces(writer, encoding, pieces)
     return Written(target, examples, bad.count)
 
 
-def _line_of(tree: Tree) -> str:
+def _line_of(tree: Tree) -> bytes:
     """A tree as JSON: label, word and number of children of each node in preorder."""
     nodes = [[node.label, node.word, len(node.children)] for node in preorder(tree)]
-    return json.dumps(nodes) + "\n"
+    return json.dumps(nodes).encode() + b"\n"
 
 
-def _trees_in(file: IO[str]) -> Iterator[Tree]:
+def _trees_in(file: IO[bytes]) -> Iterator[Tree]:
     """The trees of a file of such lines, from its beginning."""
     file.seek(0)
     for line in file:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -19,9 +18,10 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import NoOutput, as_list, kind_and_text_of, text_of
 from jaxstruct.core.compile_clock import compile_clock
-from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, report_unseen_to
+from jaxstruct.core.feature_encoding import UnseenFeatures, report_unseen_to
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.stream_batches import (
@@ -277,7 +277,7 @@ class PredictionStream(Iterator[Any]):
         for notice, count in group.unseen:
             if not self.unseen:
                 more = f"{notice} (later ones of this stream are counted in its .unseen)"
-                warnings.warn(more, UnseenFeatures, stacklevel=callers_level())
+                warn(more, UnseenFeatures)
             self.unseen += count
         for which, shape, padded in group.batches:
             self._shapes.keep(shape, group.widths)

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from jaxstruct.core.archive import Archive, GrowingArray, Schema, closed, write
+from jaxstruct.core.archive import Archive, GrowingArray, Schema, write
 
 SCHEMA = Schema("file of tests", "tests", 1, "nobody")
 
@@ -23,7 +23,7 @@ def test_what_was_written_is_read_back(tmp_path):
     archive.read()
     assert archive.entry("own") == [1] and archive.arrays.keys() == arrays.keys()
     for name, array in arrays.items():
-        found = archive.array(name)
+        found = archive.arrays[name]
         np.testing.assert_array_equal(found, array)
         assert found.dtype == array.dtype and found.flags.writeable
     assert np.load(path, allow_pickle=False)["whole"].tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -53,10 +53,3 @@ def test_what_was_added_is_read_back(tmp_path, shape, pieces):
     np.testing.assert_array_equal(found, whole)
     assert found.dtype == np.dtype("<i4") and said["shape"] == list(found.shape)
     assert said["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_a_passing_array_is_mapped(tmp_path):
-    array = GrowingArray(tmp_path / "b.passing", "<f4")
-    array.add(np.arange(4.0))
-    found = closed(array)
-    assert isinstance(found, np.memmap) and found.tolist() == [0, 1, 2, 3]

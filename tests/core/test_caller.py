@@ -5,11 +5,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.tree_util import Partial
 
 import jaxstruct as js
 from experiments.machines.homologues import homologue_search
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import callers_level, warn
 from jaxstruct.core.problem import is_tested
 from tests.lib.refusals import refused
 from tests.trees import structure_cases as trees
@@ -66,3 +67,6 @@ def test_a_warning_names_the_line_of_the_caller():
     ours = {"__name__": "jaxstruct.made_up", "callers_level": callers_level}
     exec("def inner(): return callers_level()\ndef outer(): return inner()", ours)
     assert (callers_level(), ours["inner"](), ours["outer"]()) == (1, 2, 3)
+    with pytest.warns(UserWarning, match="words") as warned:
+        warn("words")
+    assert warned[0].filename == __file__

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from jaxstruct import multiclass
+from jaxstruct.core.archive import Archive, write
 from jaxstruct.models import load, save, trained
+from jaxstruct.models.model_files import MODEL
 from tests.lib.refusals import refused
 from tests.models.model_cases import CASES, model_of
 
@@ -153,12 +155,27 @@ def _saved(name: str) -> bytes:
         return save(model_of(name), pathlib.Path(folder) / "m").read_bytes()
 
 
-CHAIN = _saved("chain")
+CHAIN, FIRST = _saved("chain"), "weights.emissions"
+MEMBER = f"{FIRST}.npy"
 
 
 def _fields(header: dict, record: str) -> dict:
     """The fields of a record of the encoding."""
     return header["encoding"]["record"][1][record]["record"][1]
+
+
+def test_a_file_whose_arrays_have_numbers_for_names_is_read(tmp_path) -> None:
+    """As they were called before."""
+    archive = Archive(MODEL, save(model_of("chain"), tmp_path / "m"))
+    archive.read()
+    numbers = {name: str(i) for i, name in enumerate(archive.arrays)}
+    text = json.dumps(archive.header)
+    for name, number in numbers.items():
+        text = text.replace(f'"{name}"', f'"{number}"')
+    arrays = {numbers[name]: array for name, array in archive.arrays.items()}
+    found = load(write(tmp_path / "old", MODEL, json.loads(text), arrays))
+    data = CASES["chain"][1]
+    assert found.predict(data) == model_of("chain").predict(data)
 
 
 def _of_array(array: np.ndarray) -> bytes:
@@ -169,8 +186,8 @@ def _of_array(array: np.ndarray) -> bytes:
 
 def _smaller(header: dict, members: dict) -> None:
     """The first array in another shape, in the header too."""
-    members["3.npy"] = _of_array(np.zeros((1, 1), np.float32))
-    header["arrays"]["3"] = {"dtype": "<f4", "shape": [1, 1]}
+    members[MEMBER] = _of_array(np.zeros((1, 1), np.float32))
+    header["arrays"][FIRST] = {"dtype": "<f4", "shape": [1, 1]}
 
 
 CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
@@ -190,7 +207,7 @@ CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
     "entry too many": (lambda h, m: h.update(x=1), r"\['x'\] missing or too many"),
     "member too many": (lambda h, m: m.update({"x.npy": b""}), "some are missing or too many"),
     "member missing": (lambda h, m: m.popitem(), "some are missing or too many"),
-    "member renamed": (lambda h, m: m.update({"9.npy": m.pop("0.npy")}), "missing or too many"),
+    "member renamed": (lambda h, m: m.update({"9.npy": m.pop(MEMBER)}), "missing or too many"),
     "array unnamed": (
         lambda h, m: (h["arrays"].update(z={"dtype": "|b1", "shape": [1]}),
                       m.update({"z.npy": _of_array(np.ones(1, bool))})),
@@ -198,19 +215,19 @@ CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
     ),
     "shape": (_smaller, r"weights\['\w+'\] is of shape \(1, 1\), the structure's of"),
     "dtype": (
-        lambda h, m: (m.update({"3.npy": _of_array(np.zeros((3, 2)))}),
-                      h["arrays"].update({"3": {"dtype": "<f8", "shape": [3, 2]}})),
+        lambda h, m: (m.update({MEMBER: _of_array(np.zeros((3, 2)))}),
+                      h["arrays"].update({FIRST: {"dtype": "<f8", "shape": [3, 2]}})),
         r"weights\['\w+'\] is float64, which jax is not set to hold",
     ),
-    "table": (lambda h, m: h["arrays"]["3"].update(shape=[9]), "its header says"),
+    "table": (lambda h, m: h["arrays"][FIRST].update(shape=[9]), "its header says"),
     "pickle": (
-        lambda h, m: (m.update({"3.npy": _of_array(np.array([{}], object))}),
-                      h["arrays"].update({"3": {"dtype": "|O", "shape": [1]}})),
+        lambda h, m: (m.update({MEMBER: _of_array(np.array([{}], object))}),
+                      h["arrays"].update({FIRST: {"dtype": "|O", "shape": [1]}})),
         "of object",
     ),
-    "no array": (lambda h, m: m.update({"3.npy": b"x" * 200}), "without a proper head"),
-    "short array": (lambda h, m: m.update({"3.npy": m["3.npy"][:-1]}), "in 23 bytes"),
-    "long array": (lambda h, m: m.update({"3.npy": m["3.npy"] + b"x"}), "in 25 bytes"),
+    "no array": (lambda h, m: m.update({MEMBER: b"x" * 200}), "without a proper head"),
+    "short array": (lambda h, m: m.update({MEMBER: m[MEMBER][:-1]}), "in 23 bytes"),
+    "long array": (lambda h, m: m.update({MEMBER: m[MEMBER] + b"x"}), "in 25 bytes"),
     "names twice": (
         lambda h, m: _fields(h, "features")["names"].update(tuple=["a", "a", "b"]),
         "features does not hold together: names has a text twice",

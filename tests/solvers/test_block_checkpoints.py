@@ -15,14 +15,13 @@ from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.status import Status
 from jaxstruct.solvers.checkpoints.files import previous_of
 from jaxstruct.solvers.checkpoints.run_state import load_solution, load_weights
-from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.block_checkpoints import planes_folder
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused
 from tests.solvers.cases import random_case
 from tests.solvers.test_checkpoint_writer import usual_signals  # noqa: F401
-from tests.solvers.test_resuming import TIMES, Killed
+from tests.solvers.test_resuming import Killed, assert_same_end, killed_again_and_again
 from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 SUBSPACE = Settings(variant="subspace", capacity=4, group=2, oracle_batch=4)
@@ -57,59 +56,16 @@ RUNS = {
 }
 
 
-def assert_same_end(whole, found):
-    names = ("weights", "slack", "certificate", "primal", "dual", "status", "message", "details",
-             "formulation", "C")  # fmt: skip
-    for name in names:
-        one, other = (jax.tree.leaves(getattr(run, name)) for run in (whole, found))
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a, b)
-    for name in set(whole.trace._fields) - set(TIMES):
-        np.testing.assert_array_equal(getattr(whole.trace, name), getattr(found.trace, name))
-    for name in set(whole.statistics._fields) - {"seconds", "history", "compilations"}:
-        assert getattr(whole.statistics, name) == getattr(found.statistics, name), name
-
-
-def killed_after(rounds):
-    """A callback that ends a run after so many of its own rounds."""
-
-    def callback(progress):
-        callback.seen += 1
-        if callback.seen == rounds:
-            raise Killed
-
-    callback.seen = 0
-    return callback
-
-
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_is_killed_again_and_again(name, tmp_path, monkeypatch):
-    """After 1, 2, .. of its own rounds; every other part keeps nothing after its first round."""
     train, path = RUNS[name], tmp_path / "run.npz"
-    whole, parts = train(), 0
+    whole = train()
     assert whole.statistics.passes > 3
-    while True:
-        parts += 1
-        with monkeypatch.context() as patched:
-            patched.setattr(CheckpointWriter, "stop", lambda writer, error: None)
-            kept = {"checkpoint": path, "resume": True}
-            try:
-                found = train(
-                    **kept, callback=killed_after(1 + parts // 2),
-                    checkpoint_seconds=0 if parts % 2 else 3600,
-                )  # fmt: skip
-                break
-            except Killed:
-                continue
-    assert parts > 3
-    assert_same_end(whole, found)
-    assert_same_end(whole, train(**kept)), "the end is read again"
-    np.testing.assert_array_equal(
-        *(
-            jax.tree.leaves(each)[0]
-            for each in (whole.weights, load_weights(path, problem_of(name)))
-        )
-    )
+    assert_same_end(whole, killed_again_and_again(train, path, monkeypatch))
+    assert_same_end(whole, train(checkpoint=path, resume=True)), "the end is read again"
+    found = load_weights(path, problem_of(name))
+    for one, other in zip(*map(jax.tree.leaves, (whole.weights, found)), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def problem_of(name):
@@ -184,8 +140,13 @@ def test_a_signal_that_other_code_swallows_ends_a_run_all_the_same(tmp_path, mon
 
 def kept(train, path, rounds, **options):
     """Have checkpoints of so many rounds."""
+
+    def kill(progress):
+        if progress.passes == rounds:
+            raise Killed
+
     with pytest.raises(Killed):
-        train(checkpoint=path, checkpoint_seconds=0, callback=killed_after(rounds), **options)
+        train(checkpoint=path, checkpoint_seconds=0, callback=kill, **options)
 
 
 @pytest.mark.parametrize("what", ["file", "planes", "missing planes", "missing file"])
@@ -212,7 +173,7 @@ def test_no_whole_checkpoint(tmp_path):
     path, train = tmp_path / "run.npz", RUNS["grown"]
     kept(train, path, 3)
     shutil.rmtree(planes_folder(path))
-    with refused("Delete both to begin anew", error=DamagedFile):
+    with refused("None is whole: delete them to begin anew", error=DamagedFile):
         train(checkpoint=path, resume=True)
 
 

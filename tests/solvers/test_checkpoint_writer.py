@@ -96,9 +96,8 @@ def test_a_checkpoint_is_written_when_its_time_has_come(tmp_path, monkeypatch):
     clock, seen, path = [0.0], [], tmp_path / "run.npz"
     monkeypatch.setattr(checkpoint_writer.time, "monotonic", lambda: clock[0])
 
-    def written(name, header, arrays, previous, ready):
-        passes = header["statistics"]["passes"]
-        seen.append((clock[0], passes, header["message"] == GOES_ON))
+    def written(name, file, previous, ready):
+        seen.append((clock[0], file.found.statistics.passes, file.found.message == GOES_ON))
         assert previous == tmp_path / "run.npz.previous"
 
     monkeypatch.setattr(checkpoint_writer, "write_checkpoint", written)

@@ -17,7 +17,7 @@ from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.checkpoints.files import CHECKPOINT, Checkpoint, write_checkpoint
+from jaxstruct.solvers.checkpoints.files import CHECKPOINT, Checkpoint
 from jaxstruct.solvers.checkpoints.run_state import (
     load_solution,
     load_weights,
@@ -31,7 +31,8 @@ from tests.lib.refusals import refused
 
 N, K, D = 21, 4, 5
 C = 8.0
-_OUTPUTS, _COURSE = ".state.sets.outputs[0]", ".statistics.history."
+_SETS, _COURSE = "found.state.sets.", "found.statistics.history."
+_OUTPUTS, _ROWS = f"{_SETS}outputs[0]", "found.details.rows"
 SWEEPS = Settings(variant="subspace", cached_sweeps=1)  # quick to compile
 
 
@@ -63,7 +64,15 @@ def rewritten(path, change):
     """The file with change(header, arrays) applied."""
     file = Checkpoint(path)
     change(file.header, file.arrays)
-    write_checkpoint(path, file.header, file.arrays)
+    archive.write(path, CHECKPOINT, file.header, file.arrays)
+
+
+def fields(header, *names):
+    """The fields of a record within records of what was found."""
+    own = header["found"]["record"][1]
+    for name in names:
+        own = own[name]["record"][1]
+    return own
 
 
 @pytest.mark.parametrize("variant", ["subspace", "full"])
@@ -263,57 +272,59 @@ def test_files_of_before_version_7_are_refused_by_their_version(tmp_path):
     """They were NumPy's own, without a digest at their end."""
     path, header = tmp_path / "old.npz", {"format": "jaxstruct-checkpoint", "version": 6}
     np.savez(path, header=np.frombuffer(json.dumps(header).encode(), np.uint8))
-    with refused("old.npz is of version 6 .* reads 7: use the jaxstruct t"):
+    with refused("old.npz is of version 6 .* reads 8: use the jaxstruct t"):
         load_solution(path, multiclass(D, K))
 
 
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda h, a: h.update(version=1), "is of version 1 .* this jaxstruct reads 7"),
-        (lambda h, a: h.pop("buckets"), "lacks a proper 'buckets'"),
-        (lambda h, a: h.update(buckets=2), "has another structure.*outputs\\[1\\]"),
-        (lambda h, a: h.pop("formulation"), "lacks a proper 'formulation'"),
-        (lambda h, a: h.update(C="eight"), "lacks a proper 'C'"),
-        (lambda h, a: h.update(status="DONE"), "has status 'DONE'"),
-        (lambda h, a: h["certificate"].pop("primal"), "has 'certificate' of"),
-        (lambda h, a: h["state"].update(momentum=None), "has 'state' of .*momentum"),
-        (lambda h, a: h["sets"].append("age"), "has working sets of .*age"),
-        (lambda h, a: a.pop(".state.sets.multipliers"), "lacks the array '.state.sets.multip"),
-        (lambda h, a: a.pop(".slack"), "lacks the array '.slack'"),
-        (lambda h, a: a.pop(f"{_COURSE}dual"), "lacks the array '.statistics.history.dual'"),
+        (lambda h, a: h.update(version=1), "is of version 1 .* this jaxstruct reads 8"),
+        (lambda h, a: h.pop("found"), "does not hold together: 'found'"),
+        (lambda h, a: h.update(found=None), "has no solution"),
+        (lambda h, a: fields(h).pop("formulation"), "solution does not hold .*its fields are"),
+        (lambda h, a: fields(h).update(C="eight"), "C is a str"),
+        (lambda h, a: fields(h, "status").update(name="DONE"), "status does not .*'DONE'"),
+        (lambda h, a: fields(h, "certificate").pop("primal"), "certificate does not .*its fields"),
+        (lambda h, a: fields(h, "state").update(momentum=None), "state does not .*momentum"),
+        (lambda h, a: a.pop(f"{_SETS}multipliers"), "sets.multipliers'.*not there"),
+        (lambda h, a: a.pop("found.slack"), "found.slack'.*not there"),
+        (lambda h, a: a.pop(f"{_COURSE}dual"), "found.statistics.history.dual'.*not there"),
         (
             lambda h, a: a.update({f"{_COURSE}dual": a[f"{_COURSE}dual"][:-1]}),
-            r"has a history of shapes \[\(3,\), \(3,\), \(3,\), \(3,\), \(2,\)",
+            r"trace does not .*shapes \[\(3,\), \(3,\), \(3,\), \(3,\), \(2,\)",
         ),
         (
             lambda h, a: a.update({f"{_COURSE}dual": a[f"{_COURSE}dual"].astype(int)}),
-            "has a history of",
+            "trace does not hold together",
         ),
-        (lambda h, a: a.pop(".weights['weights']"), "has another structure: got \\[\\]"),
-        (lambda h, a: a.update({".weights['bias']": np.zeros(3)}), "has another structure"),
-        (lambda h, a: a.pop(".state.sets.outputs[0]"), "has another structure"),
+        (lambda h, a: a.pop("weights.by_path.['weights']"), "weights'.*not there"),
+        (
+            lambda h, a: h["weights"]["record"][1]["by_path"].update(dict=[["['bias']", 1]]),
+            r"another structure: got .*bias.*, expected .*weights",
+        ),
+        (lambda h, a: a.pop(_OUTPUTS), "outputs.*not there"),
         (
             lambda h, a: a.update({_OUTPUTS: a[_OUTPUTS][:-1]}),
-            "'.state.sets.outputs' of \\[\\(23, 4\\)\\], expected .* \\[N, K\\] = \\(24, 4\\)",
+            r"outputs are \[\(23, 4\)\], expected .* \[N, K\] = \(24, 4\)",
         ),
-        (lambda h, a: a.pop(".rows"), "lacks the array '.rows'"),
-        (lambda h, a: a.update({".rows": a[".rows"][:-1]}), "'.rows' \\(23,\\), expected \\[24\\]"),
+        (lambda h, a: a.pop(_ROWS), "rows'.*not there"),
+        (lambda h, a: a.update({_ROWS: a[_ROWS][:-1]}), r"has rows \(23,\), expected \[24\]"),
         (
-            lambda h, a: a.update({".rows": np.maximum(a[".rows"], 0)}),
-            "'.rows' .*every example once and -1 on padding",
-        ),
-        (
-            lambda h, a: a.update({".state.sets.losses": a[".state.sets.losses"][:, :3]}),
-            "expected \\[N, K, ...\\]",
+            lambda h, a: a.update({_ROWS: np.maximum(a[_ROWS], 0)}),
+            "has rows .*every example once and -1 on padding",
         ),
         (
-            lambda h, a: a.update({".state.sets.scales": a[".state.sets.scales"].astype("f2")}),
-            "'.state.sets.scales' of float16, expected float32",
+            lambda h, a: a.update({f"{_SETS}losses": a[f"{_SETS}losses"][:, :3]}),
+            r"expected \[N, K\] = \(24, 3\)",
         ),
         (
-            lambda h, a: a.update({".state.sets.gram": a[".state.sets.gram"].astype("f8")}),
-            "'.state.sets.gram' in float64, which JAX is not set to hold",
+            lambda h, a: a.update({f"{_SETS}scales": a[f"{_SETS}scales"].astype("f2")}),
+            r"its floats are \['float16', 'float32'\]",
+        ),
+        (
+            lambda h, a: a.update({f"{_SETS}gram[0]": a[f"{_SETS}gram[0]"].astype("f8")}),
+            r"sets.gram\[0\] is in float64, which JAX is not set to hold",
         ),
     ],
 )
@@ -334,7 +345,7 @@ def test_another_problem_is_refused(saved):
     for load in (load_solution, load_weights):
         with refused(r"of float32 \(5, 4\), the problem has .*\(5, 6\)"):
             load(path, multiclass(D, K + 2))
-        with refused("has another structure.*coefficients"):
+        with refused("another structure.*coefficients"):
             load(path, kernel_multiclass(N, K))
         with jax.enable_x64(True), pytest.raises(ValueError, match="the problem has float64"):
             load(path, multiclass(D, K, dtype="float64"))

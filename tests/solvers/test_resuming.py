@@ -15,7 +15,7 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.checkpoints import resuming
-from jaxstruct.solvers.checkpoints.resuming import previous_of
+from jaxstruct.solvers.checkpoints.files import previous_of
 from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution, save_weights
 from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
 from jaxstruct.solvers.fit import fit, fit_path
@@ -247,7 +247,7 @@ def cut_off(path):
 def bit_flipped(path):
     content = bytearray(path.read_bytes())
     with np.load(path) as stored:
-        content[content.find(stored[".state.sets.multipliers"].tobytes()) + 50] ^= 4
+        content[content.find(stored["found.state.sets.multipliers"].tobytes()) + 50] ^= 4
     path.write_bytes(bytes(content))
 
 
@@ -270,10 +270,10 @@ def test_of_a_missing_file_the_one_before_is_used(kept, ended):
 def test_where_nothing_is_whole_the_run_does_not_begin_anew_in_silence(ended):
     cut_off(ended)
     bit_flipped(previous_of(ended))
-    with refused(r"run.npz does not end .*previous .*Delete both to begin anew"):
+    with refused(r"run.npz does not end .*previous .*None is whole: delete them"):
         RUNS["grown"](checkpoint=ended, resume=True)
     previous_of(ended).unlink()
-    with refused("There is no .*previous to go on from: delete the file"):
+    with refused("run.npz does not end .*None is whole: delete them"):
         RUNS["grown"](checkpoint=ended, resume=True)
 
 

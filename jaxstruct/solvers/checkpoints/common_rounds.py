@@ -1,6 +1,6 @@
-"""Checkpoints of several processes: a file each, and the last round that all of them hold.
+"""Which of its files a run goes on from: the last one that is whole, in all of its processes.
 
-Each process keeps the part of its own examples, beside what is the same in all. A kill may meet one
+Each process keeps a file of its own examples, beside what is the same in all. A kill may meet one
 before and another after its file took its place. Two files of each are kept, and each takes its
 place when all are whole; so some round is in one file of every process.
 """
@@ -9,35 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
 from jaxstruct.core.archive import DamagedFile
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.processes import Processes
 from jaxstruct.solvers.checkpoints.files import previous_of
-
-
-class OfARound(Protocol):
-    """What a file holds: the `resuming.Kept` of a run."""
-
-    @property
-    def round(self) -> tuple[int, bool]:
-        """After which round it was written, and whether the run had ended."""
-        ...
-
-
-Kept = TypeVar("Kept", bound=OfARound)
-
-
-class Found(NamedTuple):
-    """The part of this process of the last round that all hold; newer: whether its last file holds
-    another one, or is damaged."""
-
-    kept: Any
-    newer: bool
 
 
 def path_of(checkpoint: str | os.PathLike, processes: Processes) -> Path:
@@ -63,56 +42,66 @@ def check_number(checkpoint: str | os.PathLike, processes: Processes) -> None:
         )
 
 
-def read_together(processes: Processes, path: Path, read: Callable[[Path], Kept]) -> Found | None:
+def last_whole(processes: Processes, path: Path, read: Callable[[Path], Any]) -> Any:
     """The part of this process of the last round that all of them hold; None where nobody has one.
 
+    Where that is not the newest, a warning says why.
+
     Args:
-      path: of `path_of`. read: a file; its errors are of `resuming.kept_of`.
+      path: of `path_of`. read: a file -> its `resuming.Kept`, or an error of `resuming.kept_in`.
+
+    Returns:
+      The `Kept`, `damaged` where the file in `path` is not worth to be kept.
 
     Raises:
-      ValueError: a file of one process does not fit the run, or no round is in all of them.
+      DamagedFile: there are files, none of them whole. ValueError: a file of one process does not
+        fit the run, or no round is in all of them.
     """
-    held = processes.agree(lambda: _held(path, read))
-    rounds = processes.gather([list(kept.round) for kept in held.values()])
-    common = set.intersection(*({tuple(each) for each in of_one} for of_one in rounds))
-    if common:
-        last = max(common)
+    held, faults = processes.agree(lambda: _held(path, read, processes.several))
+    every = processes.gather([[list(kept.round) for kept in held.values()], faults])
+    rounds = [{tuple(each) for each in own} for own, _ in every]
+    if last := max(set.intersection(*rounds), default=None):
         place = next(place for place, kept in held.items() if kept.round == last)
         if place != path:
-            _warn(f"the last round that all processes hold is round {last[0]}")
-        return Found(held[place], place != path)
-    if not any(rounds):
-        return None
+            reason = ". ".join(faults) or f"checkpoint {path} is not there"
+            if path in held:
+                reason = "the processes hold different rounds"
+            warn(f"{reason}. The run goes on from {place}, after round {last[0]}", RuntimeWarning)
+        return held[place]._replace(damaged=place != path and (path in held or bool(faults)))
+    if not any(rounds) and any(wrong for _, wrong in every):
+        words = ". ".join(fault for _, wrong in every for fault in wrong)
+        raise DamagedFile(f"{words}. None is whole: delete them to begin anew")
     said = "; ".join(
-        f"process {number} {_words(each)}"
-        for number, each in zip(processes.numbers, rounds, strict=True)
+        f"process {number} {_words(own)}"
+        for number, (own, _) in zip(processes.numbers, every, strict=True)
     )
     if max(map(len, rounds)) > 1:
         raise ValueError(
             f"the checkpoints {path.with_suffix('')}.process* hold no round in common: {said}. "
             "Bring the missing ones, or name another file to begin anew"
         )
-    _warn(f"the first checkpoint was not whole in all processes: {said}. The run begins anew")
+    if any(rounds):
+        words = f"the first checkpoint was not whole in all processes: {said}"
+        warn(f"{words}. The run begins anew", RuntimeWarning)
     return None
 
 
-def _held(path: Path, read: Callable[[Path], Kept]) -> dict[Path, Kept]:
-    """What the files of this process hold, the newest first; of damaged ones it warns."""
-    found = {}
+def _held(path: Path, read: Callable[[Path], Any], both: bool) -> tuple[dict[Path, Any], list[str]]:
+    """What the files of this process hold, the newest first, and the faults of damaged ones; both:
+    whether the one before is read where the newest is whole."""
+    found, faults = {}, []
     for each in (path, previous_of(path)):
         try:
             found[each] = read(each)
         except FileNotFoundError:
             continue
         except DamagedFile as error:
-            _warn(str(error))
-    return found
+            faults.append(str(error))
+        if found and not both:
+            break
+    return found, faults
 
 
 def _words(rounds: list) -> str:
     numbers = " and ".join(str(each[0]) for each in rounds)
     return f"holds round {numbers}" if rounds else "holds none"
-
-
-def _warn(words: str) -> None:
-    warnings.warn(words, RuntimeWarning, stacklevel=callers_level())

@@ -1,74 +1,147 @@
-"""What checkpoints are as archives: pytrees by their key paths, and the checks of those read."""
+"""What checkpoints are as archives: a few parts as `plain_values`, of records that are listed here.
+
+The header has the parts of `File`, the arrays are called by where they stand in these, as
+"weights.['weights']" or "found.state.sets.losses". Weights, and outputs in containers of other
+kinds than tuples, lists and dicts, are held by their key paths: who reads them says the structure.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.archive import Archive, DamagedFile, Schema, check_dtype, write
+from jaxstruct.core.archive import Archive, DamagedFile, Schema, write
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.plain_values import Record, from_plain, record_of, to_plain
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.loop.host_loop import Best, RunState, StartCounters
+from jaxstruct.solvers.loop.trace import Entry, Statistics, Trace, trace_of
+from jaxstruct.solvers.memory import Memory
+from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets
+from jaxstruct.solvers.objective.certificate import Certificate
+from jaxstruct.solvers.out_of_core.block_state import BlockDetails, BlockState
+from jaxstruct.solvers.out_of_core.plane_cache import Held
+from jaxstruct.solvers.solution import FitDetails, Solution
 
-CHECKPOINT = Schema("checkpoint", "jaxstruct-checkpoint", 7, "save_solution or fit(checkpoint=...)")
-
-File = tuple[dict[str, Any], dict[str, np.ndarray]]
-"""The header and the arrays of a checkpoint."""
+CHECKPOINT = Schema("checkpoint", "jaxstruct-checkpoint", 8, "save_solution or fit(checkpoint=...)")
 
 
-def key_paths(prefix: str, tree: PyTree) -> dict[str, Any]:
+class File(NamedTuple):
+    """What a checkpoint holds.
+
+    Fields:
+      kind: "weights", "solution" or "blocks". weights: w.
+      found: the Solution, its weights aside; None of a training in blocks that goes on.
+      state: what such a one goes on from. fingerprint: of the run; None where there is none.
+      run: where it stands, without its state; None where it has ended.
+      counters: what its clocks and counts have moved by.
+    """
+
+    kind: str
+    weights: PyTree
+    found: Solution | None = None
+    state: BlockState | None = None
+    fingerprint: dict[str, Any] | None = None
+    run: RunState | None = None
+    counters: StartCounters | None = None
+
+
+class Leaves(NamedTuple):
+    """A pytree by its key paths. of: "weights" or "outputs"."""
+
+    of: str
+    by_path: dict[str, Any]
+
+
+def key_paths(tree: PyTree) -> dict[str, Any]:
     """{key path: leaf} of a pytree."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {prefix + jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
-def arrays_of(prefix: str, tree: PyTree) -> dict[str, np.ndarray]:
-    """{key path: array} of a pytree of real numbers."""
-    arrays = {name: np.asarray(leaf) for name, leaf in key_paths(prefix, tree).items()}
-    for name, array in arrays.items():
-        check_dtype(name, array)
-    return arrays
+def _weighed(record: Any) -> dict[str, Any]:
+    """The fields of a record that has weights."""
+    return record._asdict() | {"weights": Leaves("weights", key_paths(record.weights))}
 
 
-def skeleton_of(tree: PyTree) -> Any:
-    """The structure of outputs made of arrays, tuples, lists and dicts, as JSON; None for others.
-
-    "leaf" for an array, {"tuple": [...]}, {"list": [...]}, {"dict": {name: ...}}.
-    """
-    if tree is None or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
-        return None
-    if isinstance(tree, (tuple, list)):
-        parts = [skeleton_of(part) for part in tree]
-        return None if None in parts else {type(tree).__name__: parts}
-    if isinstance(tree, dict):
-        parts = {name: skeleton_of(part) for name, part in tree.items()}
-        fine = None not in parts.values() and all(isinstance(name, str) for name in parts)
-        return {"dict": parts} if fine else None
-    return "leaf" if jax.tree_util.all_leaves([tree]) else None
+def _is_plain(tree: PyTree) -> bool:
+    if type(tree) is dict:
+        return all(isinstance(name, str) and _is_plain(part) for name, part in tree.items())
+    return all(map(_is_plain, tree)) if type(tree) in (tuple, list) else hasattr(tree, "dtype")
 
 
-def tree_of_skeleton(skeleton: Any) -> PyTree:
-    """A pytree of zeros in the structure of `skeleton_of`."""
-    if skeleton == "leaf":
-        return 0
-    ((kind, parts),) = skeleton.items()
-    if kind == "dict":
-        return {name: tree_of_skeleton(part) for name, part in parts.items()}
-    return {"tuple": tuple, "list": list}[kind](tree_of_skeleton(part) for part in parts)
+def _of_sets(sets: WorkingSets) -> dict[str, Any]:
+    if _is_plain(sets.outputs):
+        return sets._asdict()
+    outputs = tuple(Leaves("outputs", key_paths(bucket)) for bucket in sets.outputs)
+    return sets._asdict() | {"outputs": outputs}
 
 
-def number_text(value: float) -> float | str:
-    """A float for strict JSON: infinities and NaN as text, which float() reads back."""
-    return float(value) if math.isfinite(value) else repr(float(value))
+def _check_sets(sets: WorkingSets) -> None:
+    """Raise ValueError unless all arrays are of the same rows and slots, and floats of one type."""
+    size, dtype = sets.losses.shape, sets.losses.dtype
+    for name, leaf in sets._replace(outputs=None, gram=None)._asdict().items():
+        if leaf is not None and leaf.shape != size:
+            raise ValueError(f"{name} is of shape {leaf.shape}, expected [N, K] = {size}")
+    leaves = jax.tree.leaves(sets._replace(outputs=None))
+    floats = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    if any(leaf.dtype != dtype for leaf in floats):
+        raise ValueError(f"its floats are {sorted({str(leaf.dtype) for leaf in floats})}")
+    rows = [gram.shape[0] for gram in sets.gram]
+    buckets = [own.by_path if isinstance(own, Leaves) else own for own in sets.outputs]
+    for n, leaves in zip(rows, map(jax.tree.leaves, buckets), strict=True):
+        if sum(rows) != size[0] or any(leaf.shape[:2] != (n, size[1]) for leaf in leaves):
+            shapes = [leaf.shape for leaf in leaves]
+            raise ValueError(f"outputs are {shapes}, expected [N, K, ..], [N, K] = {size}")
+
+
+def _check_trace(trace: Trace) -> None:
+    """Raise ValueError unless its columns are of one length and their own types."""
+    kinds = [column.dtype for column in trace_of([])]
+    shapes = [column.shape for column in trace]
+    if [column.dtype for column in trace] != kinds or len({*shapes}) > 1 or len(shapes[0]) != 1:
+        raise ValueError(f"its columns are of shapes {shapes}, expected one length")
+
+
+def _run_fields(run: RunState) -> dict[str, Any]:
+    return run._asdict() | {"state": None, "log": trace_of(run.log)}
+
+
+def _run(fields: dict[str, Any]) -> RunState:
+    log = zip(*(column.tolist() for column in fields.pop("log")), strict=True)
+    return RunState(**fields, log=[Entry(*row) for row in log])
+
+
+RECORDS = {
+    "solution": record_of(Solution, lambda solution: solution._asdict() | {"weights": None}),
+    "state": record_of(State, _weighed),
+    "working_sets": record_of(WorkingSets, _of_sets, _check_sets),
+    "statistics": record_of(Statistics),
+    "trace": record_of(Trace, None, _check_trace),
+    "certificate": record_of(Certificate),
+    "fit_details": record_of(FitDetails),
+    "block_details": record_of(BlockDetails),
+    "memory": record_of(Memory),
+    "block_state": record_of(BlockState, _weighed),
+    "held": record_of(Held, lambda held: held._replace(packed=None)._asdict()),
+    "run_state": Record(RunState, _run, _run_fields),
+    "best": record_of(Best, _weighed),
+    "counters": record_of(StartCounters),
+    "status": Record(Status, lambda fields: Status[fields["name"]], lambda own: {"name": own.name}),
+    "leaves": record_of(Leaves),
+}
+"""By the names that files have for them."""
 
 
 def previous_of(path: str | os.PathLike) -> Path:
@@ -79,8 +152,7 @@ def previous_of(path: str | os.PathLike) -> Path:
 
 def write_checkpoint(
     path: str | os.PathLike,
-    header: Mapping,
-    arrays: Mapping[str, np.ndarray],
+    file: File,
     previous: str | os.PathLike | None = None,
     ready: Callable[[], object] = lambda: None,
 ) -> None:
@@ -89,13 +161,11 @@ def write_checkpoint(
     Args:
       previous: what the file that was there is called then. ready: of `core.files.write_file`.
     """
+    arrays: dict[str, np.ndarray] = {}
+    weights = Leaves("weights", key_paths(file.weights))
+    parts = file._replace(weights=weights)._asdict()
+    header = {name: to_plain(part, name, arrays, RECORDS) for name, part in parts.items()}
     write(path, CHECKPOINT, header, arrays, previous=previous, ready=ready)
-
-
-def header_of(kind: str, weights: PyTree) -> dict[str, Any]:
-    """What every header says."""
-    dtype = str(jnp.result_type(*jax.tree.leaves(weights)))
-    return {"kind": kind, "dtype": dtype}
 
 
 def _version_before_7(path: str | os.PathLike) -> Any:
@@ -110,7 +180,7 @@ class Checkpoint(Archive):
     """A file that was read: its header and arrays, and the errors that name it."""
 
     def __init__(self, path: str | os.PathLike, prefix: str = "") -> None:
-        """Read the file: its header, and the arrays whose key paths begin with a prefix.
+        """Read the file: its header, and the arrays whose names begin with a prefix.
 
         Raises:
           OSError: it cannot be opened. DamagedFile: it is not as it was written.
@@ -124,43 +194,42 @@ class Checkpoint(Archive):
                 raise
             raise self.other_version(version) from None
 
-    def floats(self, name: str, fields: tuple[str, ...]) -> dict[str, float]:
-        """An entry of the header that is a record of numbers."""
-        return {key: float(value) for key, value in self.record(name, fields).items()}
+    def part(self, name: str, weights: PyTree = None, outputs: PyTree = None) -> Any:
+        """A part of the `File`; arrays are taken out.
 
-    def on_device(self, name: str) -> jax.Array:
-        """The array at a key path, on the device in the dtype that it was saved in."""
-        stored = self.array(name)
-        array = jnp.asarray(stored)
-        if array.dtype != stored.dtype:
-            raise self.error(
-                f"has {name!r} in {stored.dtype}, which JAX is not set to hold: enable x64 mode "
-                "as when it was saved"
+        Args:
+          weights: of the problem, whose structure, shapes and dtypes the weights must have.
+          outputs: of the problem, whose structure those must have that are held by key paths.
+            `Leaves` stay as they are where there is none.
+
+        Raises:
+          ArchiveError: it is not there, or does not hold together.
+        """
+        outputs = outputs.parts[0] if isinstance(outputs, Buckets) else outputs
+        templates = {"weights": weights, "outputs": outputs}
+
+        def tree(fields: Mapping[str, Any]) -> PyTree:
+            leaves = RECORDS["leaves"].build(dict(fields))
+            template = templates[leaves.of]
+            return leaves if template is None else _fitted(leaves, template)
+
+        with self.refusing():
+            own = RECORDS | {"leaves": Record(Leaves, tree)}
+            return from_plain(self.header[name], self.arrays, own)
+
+
+def _fitted(leaves: Leaves, template: PyTree) -> PyTree:
+    """The pytree in the structure of a template; weights of its shapes and dtypes."""
+    wanted, found = key_paths(template), leaves.by_path
+    if set(found) != set(wanted):
+        raise ValueError(
+            f"another structure: got {text_of(sorted(found), 200)}, expected "
+            f"{text_of(sorted(wanted), 200)}"
+        )
+    for name, mine in wanted.items() if leaves.of == "weights" else ():
+        leaf = found[name]
+        if leaf.shape != mine.shape or leaf.dtype != mine.dtype:
+            raise ValueError(
+                f"{name} is of {leaf.dtype} {leaf.shape}, the problem has {mine.dtype} {mine.shape}"
             )
-        return array
-
-    def tree(self, prefix: str, template: PyTree) -> PyTree:
-        """The pytree at a key path, in the structure of the template."""
-        wanted = key_paths(prefix, template)
-        ends = ("", "[", ".")  # a key path goes on with an index or an attribute
-        found = [n for n in self.arrays if n.startswith(prefix) and n[len(prefix) :][:1] in ends]
-        if set(found) != set(wanted):
-            raise self.error(
-                f"has another structure: got {text_of(sorted(found), 400)}, expected "
-                f"{text_of(sorted(wanted), 400)}; load it "
-                "with the problem (and outputs) that it was made with"
-            )
-        return jax.tree.unflatten(jax.tree.structure(template), map(self.on_device, wanted))
-
-    def weights(self, prefix: str, problem: Problem) -> PyTree:
-        """The weights at a key path, checked against those of the problem."""
-        weights = self.tree(prefix, problem.initial_weights)
-        wanted = key_paths(prefix, problem.initial_weights)
-        for name, leaf in key_paths(prefix, weights).items():
-            mine = wanted[name]
-            if leaf.shape != mine.shape or leaf.dtype != mine.dtype:
-                raise self.error(
-                    f"has {name!r} of {leaf.dtype} {leaf.shape}, the problem has {mine.dtype} "
-                    f"{mine.shape}: build the problem as it was when the file was saved"
-                )
-        return weights
+    return jax.tree.unflatten(jax.tree.structure(template), [found[name] for name in wanted])

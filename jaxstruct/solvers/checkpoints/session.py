@@ -10,14 +10,12 @@ from typing import Any
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
-from jaxstruct.solvers.checkpoints.common_rounds import check_number, path_of, read_together
+from jaxstruct.solvers.checkpoints.common_rounds import check_number, last_whole, path_of
 from jaxstruct.solvers.checkpoints.files import Checkpoint, File
 from jaxstruct.solvers.checkpoints.resuming import (
     Fingerprint,
     Kept,
-    end_file,
     kept_in,
-    newest,
     run_file,
 )
 from jaxstruct.solvers.checkpoints.writer import CheckpointWriter, prepare_folder
@@ -91,10 +89,7 @@ class CheckpointSession:
         def read(path: Path) -> Kept:
             return kept_in(Checkpoint(path), problem, self._own, before, self._content.read)
 
-        if not processes.several:
-            self.found = newest(self._path, read)
-        elif (found := read_together(processes, Path(self._path), read)) is not None:
-            self.found = found.kept._replace(damaged=found.newer)
+        self.found = last_whole(processes, self._path, read)
 
     def solve(
         self,
@@ -134,7 +129,7 @@ class CheckpointSession:
                 stopped = (
                     solution.status is Status.STOPPED
                 )  # it may go on, without this certificate
-                own = None if stopped else end_file(content.ended(solution), self._own)
+                own = None if stopped else content.ended(solution)._replace(fingerprint=self._own)
                 writer.end(own, solution.statistics.passes)
                 content.tidy(ended=not stopped)
         return solution

@@ -7,17 +7,17 @@ import os
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import checked_number, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import remove_leftovers
 from jaxstruct.core.processes import ALONE, Processes, RefusedElsewhere
-from jaxstruct.solvers.checkpoints.files import File, arrays_of, previous_of, write_checkpoint
+from jaxstruct.solvers.checkpoints.files import File, previous_of, write_checkpoint
+from jaxstruct.solvers.checkpoints.run_state import check_weights
 from jaxstruct.solvers.loop.host_loop import Round, RunState
 
 CHECKPOINT = "checkpoint"
@@ -49,7 +49,7 @@ def check_checkpoint(path: Any, seconds: Any, resume: Any, problem: Problem) -> 
         raise ValueError(f"checkpoint must be the path of a file, got {text_of(path)}")
     if Path(path).is_dir():
         raise ValueError(f"checkpoint {os.fspath(path)} is a folder: name a file in it")
-    arrays_of(".weights", problem.initial_weights)
+    check_weights(problem.initial_weights)
 
 
 def prepare_folder(path: str | os.PathLike) -> None:
@@ -184,7 +184,7 @@ class CheckpointWriter:
             self._processes.agree(lambda: None)
 
         try:
-            write_checkpoint(self._path, *make(), previous, ready)
+            write_checkpoint(self._path, make(), previous, ready)
         except RefusedElsewhere as error:  # another one could not write its own
             return error
         except OSError as error:
@@ -197,8 +197,5 @@ class CheckpointWriter:
 
     def _warn(self, what: str) -> None:
         path, held = os.fspath(self._path), f"round {self._held}" if self._held else "nothing"
-        warnings.warn(
-            f"checkpoint {path} could not be written {what}; the file holds {held} of this run",
-            RuntimeWarning,
-            stacklevel=callers_level(),
-        )
+        words = f"checkpoint {path} could not be written {what}; the file holds {held} of this run"
+        warn(words, RuntimeWarning)

@@ -13,18 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from jaxstruct.core.contract import Problem
-from jaxstruct.solvers.checkpoints.files import Checkpoint, File, arrays_of, header_of, previous_of
-from jaxstruct.solvers.checkpoints.run_state import found_file, found_in
+from jaxstruct.solvers.checkpoints.files import Checkpoint, File, previous_of
+from jaxstruct.solvers.checkpoints.run_state import found_in
 from jaxstruct.solvers.checkpoints.session import Content
 from jaxstruct.solvers.loop.host_loop import Method, Round, RunState, StartCounters
-from jaxstruct.solvers.memory import Memory
-from jaxstruct.solvers.out_of_core.block_state import BlockDetails, BlockState
-from jaxstruct.solvers.out_of_core.plane_cache import Held, PlaneCache, names_in
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
 from jaxstruct.solvers.solution import Solution
 
 KIND = "blocks"
-_HELD = ("name", "digest", "planes", "carrying")
-_STATE = ("clock", "capacity")
 
 
 def planes_folder(path: str | os.PathLike) -> Path:
@@ -36,10 +32,10 @@ def planes_folder(path: str | os.PathLike) -> Path:
 def _names(path: Path) -> set[str]:
     """The files of planes that a checkpoint names; none where it cannot be read."""
     try:
-        named = Checkpoint(path, "no array has such a name").header.get("planes")
+        state = Checkpoint(path, "state").part("state")
     except (OSError, ValueError):
         return set()
-    return {each["name"] for each in named or () if each is not None}
+    return set() if state is None else names_in(state.planes)
 
 
 class BlockContent(Content):
@@ -53,33 +49,20 @@ class BlockContent(Content):
     def running(self, method: Method, now: RunState, last: Round, counters: StartCounters) -> File:
         """The weights of the run; its planes are put into files on the disk."""
         state = now.state if method.adapt is None else method.adapt(now.state, last)
-        contents = self._cache.in_files(state.planes)
-        planes = [held and {name: getattr(held, name) for name in _HELD} for held in contents]
-        own = {"state": {name: getattr(state, name) for name in _STATE}, "planes": planes}
-        arrays = arrays_of(".weights", now.best.weights)
-        arrays |= arrays_of(".state.weights", state.weights)
-        return header_of(KIND, state.weights) | own, arrays
+        state = state._replace(planes=self._cache.in_files(state.planes))
+        return File(KIND, now.best.weights, state=state)
 
     def ended(self, solution: Solution) -> File:
         """The solution, without planes."""
-        header, arrays = found_file(KIND, solution)
-        blocks, memory = solution.details
-        return header | {"blocks": blocks, "memory": memory._asdict(), "planes": []}, arrays
+        return File(KIND, solution.weights, solution)
 
     def read(self, checkpoint: Checkpoint, ended: bool) -> tuple[Any, Any]:
         """(solution, state); the planes of a run that goes on are put in the cache."""
         if ended:
-            memory = Memory(**checkpoint.record("memory", Memory._fields))
-            found, blocks = found_in(checkpoint, self._problem), checkpoint.entry("blocks", int)
-            return Solution(**found, details=BlockDetails(blocks, memory)), None
-        contents = tuple(
-            None if each is None else Held(None, **each)
-            for each in checkpoint.entry("planes", list)
-        )
-        self._cache.put_back(contents)
-        weights = checkpoint.weights(".state.weights", self._problem)
-        numbers = checkpoint.record("state", _STATE)
-        return None, BlockState(weights, **numbers, planes=contents)
+            return found_in(checkpoint, self._problem), None
+        state = checkpoint.part("state", self._problem.initial_weights)
+        self._cache.put_back(state.planes)
+        return None, state
 
     def written(self) -> None:
         """Note which planes the files name."""

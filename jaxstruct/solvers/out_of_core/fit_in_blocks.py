@@ -20,7 +20,6 @@ from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.resuming import (
-    digest_of_text,
     digest_of_tree,
     fingerprint,
     in_common,
@@ -120,70 +119,64 @@ def fit_in_blocks(
     """
     given = problem, formulation, C, tolerance, epsilon, max_passes, min_margin
     formulation, rules = checked_rules(*given, callback, verbose, settings)
-    _check_variant(settings)
-    if isinstance(inputs, Buckets) or isinstance(outputs, Buckets):
-        raise ValueError(
-            "inputs and outputs are in buckets already: give the examples as they are, arrays or "
-            "Ragged stores, of which blocks are made here"
-        )
-    n = examples_in(inputs, outputs)
-    check_inputs(inputs)
-    checked_example_weights(example_weights, n)
     check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
-    if checkpoint is not None and folder is not None:
+    kept = checkpoint is not None
+    if kept and folder is not None:
         raise ValueError(
             f"folder is {text_of(folder)}, but with a checkpoint planes lie in the folder "
             f"{planes_folder(checkpoint)}: leave folder out"
         )
-    count = _checked_count(problem, inputs, outputs, settings, blocks, block_bytes, n)
-    predicted = memory(problem, inputs, outputs, settings, blocks=count, block_bytes=block_bytes)
+    examples = problem, inputs, outputs
+    count = _checked_count(*examples, settings, example_weights, blocks, block_bytes)
+    predicted = memory(*examples, settings, blocks=count, block_bytes=block_bytes)
     if verbose:
+        n = examples_in(inputs, outputs)
         sys.stderr.write(f"{count} blocks of {n} examples; memory {predicted}\n")
-    of_blocks = problem, inputs, outputs, formulation, C, example_weights, settings, count
     words = f"{formulation.name}, C = {float(C):g}"
     with (
         _folder_of_planes(checkpoint, folder) as planes,
         training_progress(max_passes, words, verbose, tolerance) as show,
-    ):
-        kept = checkpoint is not None  # planes of the last checkpoint stay beside those of now
+    ):  # planes of the last checkpoint stay beside those of now
         cache = PlaneCache(count, planes, block_bytes // (2 if kept else 1), kept)
-        dealt = Blocks(*of_blocks)
+        dealt = Blocks(*examples, formulation, C, example_weights, settings, count)
         ascent = BlockAscent(problem, dealt, formulation, rules, cache, example_weights, min_margin)
         digests: list[tuple[str, ...]] = []
-        ascent.open(
-            settings,
-            lambda *examples: kept and digests.append(tuple(map(digest_of_tree, examples))),
-        )
+        ascent.open(settings, lambda *own: kept and digests.append(tuple(map(digest_of_tree, own))))
         session = None
         if checkpoint is not None:
             common = in_common(problem, ascent.settings, formulation, rules, min_margin)
-            inputs_digest, outputs_digest = map(
-                digest_of_text, map("".join, zip(*digests, strict=True))
-            )
-            own = fingerprint(
-                common, jnp.zeros(()).devices(), inputs_digest, outputs_digest, example_weights,
-                blocks=count,
-            )  # fmt: skip
-            content = BlockContent(checkpoint, problem, cache)
-            seconds = float(checkpoint_seconds)
+            xs, ys = map(digest_of_tree, zip(*digests, strict=True))
+            devices = jnp.zeros(()).devices()
+            own = fingerprint(common, devices, xs, ys, example_weights, blocks=count)
+            content, seconds = BlockContent(checkpoint, problem, cache), float(checkpoint_seconds)
             session = CheckpointSession(checkpoint, seconds, own, content, Processes())
             if resume:
                 session.read(problem)
-            if session.found is not None and session.found.run is None:
-                return session.found.solution
-        method, state, counters = ascent.method(), ascent.begin(), begin()
-        first = run_state_at(state, state.weights)
-        notify = notifying_callback(Processes(), show, callback)
+        return _train(ascent, predicted, session, notifying_callback(Processes(), show, callback))
 
-        def solution_of(now: RunState, status: Status) -> Solution:
-            return _solution(ascent, predicted, now, status, counters)
 
-        if session is None:
-            return solution_of(*solve(method, first, rules, counters, notify))
-        found = session.found
-        if found is not None and found.run is not None and found.counters is not None:
-            first, counters = found.run, found.counters
-        return session.solve(method, first, rules, counters, notify, solution_of)
+def _train(
+    ascent: BlockAscent,
+    predicted: Memory,
+    session: CheckpointSession | None,
+    notify: Callable[[Progress], bool | None],
+) -> Solution:
+    """The host loop from its beginning, or from where the session has found the run."""
+    state, counters = ascent.begin(), begin()
+    first = run_state_at(state, state.weights)
+    found = None if session is None else session.found
+    if found is not None:
+        if found.run is None or found.counters is None:
+            return found.solution
+        first, counters = found.run, found.counters
+
+    def solution_of(now: RunState, status: Status) -> Solution:
+        return _solution(ascent, predicted, now, status, counters)
+
+    given = ascent.method(), first, ascent.rules, counters, notify
+    if session is None:
+        return solution_of(*solve(*given))
+    return session.solve(*given, solution_of)
 
 
 def _solution(
@@ -214,28 +207,33 @@ def _folder_of_planes(
         yield planes_folder(checkpoint)
 
 
-def _check_variant(settings: Settings) -> None:
-    if settings.variant == "full":
-        raise ValueError(
-            'settings.variant is "full", but a block of the examples has no Newton step over all '
-            'working sets: use "auto" or "subspace", or fit, where memory allows'
-        )
-
-
 def _checked_count(
     problem: Problem,
     inputs: PyTree,
     outputs: PyTree,
     settings: Settings,
+    example_weights: Any,
     blocks: Any,
     block_bytes: Any,
-    n: int,
 ) -> int:
     """How many blocks there are.
 
     Raises:
-      ValueError: blocks or block_bytes are no such numbers, or there are more blocks than examples.
+      ValueError: an argument does not fit, or there are more blocks than examples.
     """
+    if settings.variant == "full":
+        raise ValueError(
+            'settings.variant is "full", but a block of the examples has no Newton step over all '
+            'working sets: use "auto" or "subspace", or fit, where memory allows'
+        )
+    if isinstance(inputs, Buckets) or isinstance(outputs, Buckets):
+        raise ValueError(
+            "inputs and outputs are in buckets already: give the examples as they are, arrays or "
+            "Ragged stores, of which blocks are made here"
+        )
+    n = examples_in(inputs, outputs)
+    check_inputs(inputs)
+    checked_example_weights(example_weights, n)
     checked_size("block_bytes", block_bytes)
     if blocks is None:
         return blocks_within(problem, inputs, outputs, settings, block_bytes)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct.core.archive import Archive
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.compiler import to_take_over
 from jaxstruct.core.types import Array, PyTree
@@ -19,7 +18,6 @@ from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 
 NUMBERS = ("losses", "scales", "bounds", "multipliers", "norms")
 """The floats of a plane."""
-_PLAIN, _PARTS = ("counts", "slots", "numbers", "last_used"), ("outputs", "gram")
 
 
 class Packed(NamedTuple):
@@ -94,22 +92,6 @@ def amended(packed: Packed, new: Amendment) -> Packed:
         numbers=np.concatenate([numbers[~mine], new.multipliers[held][:, None]])[order],
         last_used=np.concatenate([last_used[~mine], new.last_used[held]])[order],
     )
-
-
-def to_file(packed: Packed) -> tuple[dict, dict[str, np.ndarray]]:
-    """(header, arrays) of an archive of them."""
-    plain = {name: getattr(packed, name) for name in _PLAIN}
-    parts = {f"{name}{i}": part for name in _PARTS for i, part in enumerate(getattr(packed, name))}
-    return {name: len(getattr(packed, name)) for name in _PARTS}, plain | parts
-
-
-def from_file(archive: Archive) -> Packed:
-    """What `to_file` made."""
-
-    def parts(name: str) -> tuple[np.ndarray, ...]:
-        return tuple(archive.array(f"{name}{i}") for i in range(archive.entry(name, int)))
-
-    return Packed(*map(archive.array, _PLAIN), outputs=parts("outputs"), gram=parts("gram"))
 
 
 def narrowed(leaf: np.ndarray) -> np.ndarray:

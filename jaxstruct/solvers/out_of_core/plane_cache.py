@@ -15,9 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct.core.archive import Archive, DamagedFile, Schema, dump
-from jaxstruct.solvers.out_of_core.packed_sets import Amendment, Packed, amended, from_file, to_file
+from jaxstruct.core.plain_values import from_plain, record_of, to_plain
+from jaxstruct.solvers.out_of_core.packed_sets import Amendment, Packed, amended
 
-PLANES = Schema("file of planes", "jaxstruct-planes", 1, "fit_in_blocks")
+PLANES = Schema("file of planes", "jaxstruct-planes", 2, "fit_in_blocks")
+_RECORDS = {"planes": record_of(Packed)}
 FILE = re.compile(r"planes_(\d{6,})_(\d+)\.npz")
 """The name of a file: the numbers of its block and of its writing."""
 
@@ -160,13 +162,14 @@ class PlaneCache:
 
     def _in_file(self, number: int, held: Held) -> Held:
         """The same, in a file as well."""
-        assert held.packed is not None, "what is in no file is in memory"
+        arrays: dict[str, np.ndarray] = {}
+        header = {"planes": to_plain(held.packed, "planes", arrays, _RECORDS)}
         self._written += 1
         name = f"planes_{number:06}_{self._written}.npz"
         path = self._folder / name
         try:
             with open(path, "x+b") as stream:
-                digest = dump(stream, PLANES, *to_file(held.packed), sealed=self.lasting)
+                digest = dump(stream, PLANES, header, arrays, sealed=self.lasting)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -185,7 +188,8 @@ class PlaneCache:
         archive.read(sealed=sealed)
         if archive.digest != held.digest and sealed:
             raise archive.damaged("is of another checkpoint")
-        return from_file(archive)
+        with archive.refusing():
+            return from_plain(archive.header["planes"], archive.arrays, _RECORDS)
 
     def _check(self, held: Held) -> None:
         try:

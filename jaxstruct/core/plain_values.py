@@ -1,17 +1,20 @@
 """Python values as plain JSON with type tags, arrays aside; nothing is ever unpickled.
 
 None, True, integers, finite floats, texts and lists stand for themselves. The others are objects
-of one key: {"tuple": [..]}, {"float": "inf"}, {"dict": [[key, value], ..]}, {"array": name}, and
-{"record": [name, {field: value}]} of a few known records, which check what they are made of.
+of one key: {"tuple": [..]}, {"float": "inf"}, {"dict": [[key, value], ..]}, {"array": name} of
+NumPy and {"device": name} of JAX, and {"record": [name, {field: value}]} of a few known records,
+which check what they are made of.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.archive import one_line
@@ -25,8 +28,8 @@ class Record(NamedTuple):
     """A record that files may hold.
 
     Fields:
-      kind: its class, a NamedTuple. build: its fields by name -> the record, or ValueError.
-      fields: the record -> its fields by name; None for all of them.
+      kind: its class. build: its fields by name -> the record, or ValueError.
+      fields: the record -> its fields by name; None for those of a NamedTuple.
     """
 
     kind: type
@@ -34,13 +37,57 @@ class Record(NamedTuple):
     fields: Callable[[Any], dict[str, Any]] | None = None
 
 
+def check_fields(fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """Raise ValueError unless these are the fields."""
+    if set(fields) != set(names):
+        raise ValueError(f"its fields are {sorted(fields)}, expected {sorted(names)}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of an annotated type; of those that are no classes and tuples, any is."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    for one in options:
+        whole, parts = get_origin(one) or one, get_args(one)
+        if whole is Any or not isinstance(whole, type):
+            return True
+        if isinstance(value, tuple) and whole is tuple and parts[1:] == (...,):
+            return all(_fits(part, parts[0]) for part in value)
+        if isinstance(value, whole) and not (whole in (int, float) and isinstance(value, bool)):
+            return True
+    return False
+
+
+def record_of(
+    kind: type,
+    fields: Callable[[Any], dict[str, Any]] | None = None,
+    check: Callable[[Any], object] = lambda record: None,
+) -> Record:
+    """How files hold a NamedTuple: its fields, which must be of the types of its annotations.
+
+    Args:
+      fields: see `Record`. check: raises ValueError of a record that does not hold together.
+    """
+
+    def build(fields: dict[str, Any]) -> Any:
+        hints = get_type_hints(kind)
+        check_fields(fields, tuple(hints))
+        for name, value in fields.items():
+            if not _fits(value, hints[name]):
+                raise ValueError(f"{name} is a {type(value).__name__}")
+        record = kind(**fields)
+        check(record)
+        return record
+
+    return Record(kind, build, fields)
+
+
 def to_plain(
     value: Any, name: str, arrays: dict[str, np.ndarray], records: Mapping[str, Record]
 ) -> Any:
-    """The plain form of a value; its arrays are added to `arrays` under new names.
+    """The plain form of a value; its arrays are added to `arrays`, called by where they stand.
 
     Args:
-      value: what is to be written. name: of it, for messages. arrays: name -> array, added to.
+      value: what is to be written. name: of it. arrays: name -> array, added to.
       records: by the name that files have for them.
 
     Raises:
@@ -57,14 +104,15 @@ def to_plain(
             own = value._asdict() if record.fields is None else record.fields(value)
             return {"record": [kind, _plain_fields(own, name, arrays, records)]}
     if isinstance(value, (np.ndarray, jax.Array)):
-        return {"array": _kept(np.asarray(value), name, arrays)}
+        tag = "device" if isinstance(value, jax.Array) else "array"
+        return {tag: _kept(np.asarray(value), name, arrays)}
     if type(value) in (list, tuple):
         items = [to_plain(one, f"{name}[{i}]", arrays, records) for i, one in enumerate(value)]
         return items if isinstance(value, list) else {"tuple": items}
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {"dict": [*map(list, _plain_fields(value, name, arrays, records).items())]}
     raise ValueError(
-        f"{name} is {kind_and_text_of(value)}, which a model file does not hold: it holds texts, "
+        f"{name} is {kind_and_text_of(value)}, which a file does not hold: it holds texts, "
         "numbers, True and False, tuples and lists of these, and arrays"
     )
 
@@ -76,7 +124,7 @@ def _plain_fields(fields: Mapping[str, Any], name: str, arrays: dict, records: M
 def _kept(array: np.ndarray, name: str, arrays: dict[str, np.ndarray]) -> str:
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} is an array of {array.dtype}, expected real numbers or bool")
-    key = str(len(arrays))
+    key = name if name not in arrays else f"{name} {len(arrays)}"
     arrays[key] = array
     return key
 
@@ -106,13 +154,25 @@ def from_plain(
         return tuple(read(one) for one in inside)
     if tag == "float" and inside in ("inf", "-inf", "nan"):
         return float(inside)
-    if tag == "array" and isinstance(inside, str) and inside in arrays:
-        return arrays.pop(inside)
+    if tag in ("array", "device") and isinstance(inside, str) and inside in arrays:
+        own = arrays.pop(inside)
+        return own if tag == "array" else _on_device(inside, own)
     if tag == "dict" and isinstance(inside, list):
         return _dict_of(inside, read)
     if tag == "record" and isinstance(inside, list) and len(inside) == 2:
         return _record_of(inside, read, records)
-    raise ValueError(f"a value is {text_of(plain)}, which is none of this format")
+    raise ValueError(f"a value is {text_of(plain)}, which is none of this format, or not there")
+
+
+def _on_device(name: str, stored: np.ndarray) -> jax.Array:
+    """The array in the dtype that it was saved in."""
+    array = jnp.asarray(stored)
+    if array.dtype != stored.dtype:
+        raise ValueError(
+            f"{name} is in {stored.dtype}, which JAX is not set to hold: enable x64 mode as when "
+            "it was saved"
+        )
+    return array
 
 
 def _dict_of(pairs: list, read: Callable[[Any], Any]) -> dict[str, Any]:

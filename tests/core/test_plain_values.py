@@ -6,10 +6,12 @@ import datetime
 import json
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.models.plain_values import from_plain, to_plain
+from jaxstruct.core.plain_values import from_plain, to_plain
 from tests.lib.refusals import refused
 
 VALUES = [
@@ -39,11 +41,24 @@ def test_numpy_scalars_come_back_as_pythons_and_nan_as_nan() -> None:
 def test_arrays_stand_aside(dtype: str) -> None:
     value = np.arange(6).reshape(2, 3).astype(dtype)
     arrays: dict[str, np.ndarray] = {}
-    plain = to_plain({"x": [value]}, "value", arrays, {})
-    assert plain == {"dict": [["x", [{"array": "0"}]]]} and list(arrays) == ["0"]
-    found = from_plain(plain, arrays, {})["x"][0]
-    np.testing.assert_array_equal(found, value)
+    plain = to_plain({"x": [value], "x[0]": value + value}, "value", arrays, {})
+    names = ["value.x[0]", "value.x[0] 1"]  # by where they stand, and never twice
+    assert plain == {"dict": [["x", [{"array": names[0]}]], ["x[0]", {"array": names[1]}]]}
+    assert list(arrays) == names
+    found = from_plain(plain, arrays, {})
+    np.testing.assert_array_equal(found["x"][0], value)
+    np.testing.assert_array_equal(found["x[0]"], value + value)
     assert not arrays  # taken out
+
+
+def test_arrays_of_jax_come_back_on_the_device() -> None:
+    with jax.enable_x64(True):
+        for dtype in ("float32", "float64"):
+            found = _there_and_back([jnp.arange(3, dtype=dtype), np.arange(3)])
+            assert isinstance(found[0], jax.Array) and isinstance(found[1], np.ndarray)
+            assert found[0].dtype == dtype
+        plain = to_plain(jnp.zeros(2, "float64"), "own", arrays := {}, {})
+    refused("own is in float64, which JAX is not set to hold", from_plain, plain, arrays, {})
 
 
 @pytest.mark.parametrize(
@@ -51,7 +66,7 @@ def test_arrays_stand_aside(dtype: str) -> None:
     ids=repr,
 )  # fmt: skip
 def test_other_values_are_refused_by_name(value: object) -> None:
-    with refused(r"value\[1\] is .*, which a model file does not hold"):
+    with refused(r"value\[1\] is .*, which a file does not hold"):
         to_plain(["x", value], "value", {}, {})
 
 
