@@ -4,19 +4,47 @@ Most of the time of the tests is compiling, and every test program runs for mill
 are compiled with the least effort, which halves the processor time of the suite, and without the
 options that `core.compiler` gives programs. `tests/test_compiler_effort.py` compares the answers.
 `JAXSTRUCT_PLAIN=0 XLA_FLAGS= python -m pytest` runs all tests as users' programs are compiled.
+
+Tests marked `thorough` run with `--thorough`, or where -m names them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.metadata
 import math
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def _missing(extra: str = "test") -> list[str]:
+    """The packages of an extra, and of those it names, that are not installed."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    found = []
+    for line in project["dependencies"] + project["optional-dependencies"][extra]:
+        name, extras = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?[^\[]*", line).groups()
+        if extras:
+            found += [each for other in extras.split(",") for each in _missing(other)]
+        elif not any(importlib.metadata.distributions(name=name)):
+            found.append(name)
+    return sorted(set(found))
+
+
+if absent := _missing():
+    raise SystemExit(
+        f"the tests need packages that are not installed ({', '.join(absent)}): "
+        'python -m pip install -e ".[test]"'
+    )
 
 # Matrices of the tests are small: threads of BLAS only wait for one another, with the cores busy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -29,6 +57,7 @@ import jax
 import pytest
 
 from jaxstruct.core.compiling import maps_are_scarce
+from tests.lib.picture import Picture
 
 QUICK = {
     "xla_backend_optimization_level": 0,
@@ -64,8 +93,16 @@ PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() 
 """Where compiled programs are kept: most of the time of the tests is compiling."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of these tests."""
+    parser.addoption("--thorough", action="store_true", help="run tests marked thorough too")
+    parser.addoption("--picture", metavar="FILE", help="write what the run cost, as JSON")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """A warning raised in our own package is an error; programs compile quickly and are kept."""
+    if config.option.picture:
+        config.pluginmanager.register(Picture(config))
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(PROGRAMS / "jaxstruct" / "tests"))
@@ -94,11 +131,15 @@ def _compile_quickly() -> None:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The costliest files first; xdist, set not to sort files itself, hands them out in order."""
     tests = pathlib.Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(COSTLIEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
+    if not (config.option.thorough or "thorough" in config.option.markexpr):
+        thorough = [item for item in items if item.get_closest_marker("thorough")]
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=thorough)
 
 
 def _resident_bytes() -> float:
