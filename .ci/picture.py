@@ -48,7 +48,9 @@ def main(run: str, *steps: str) -> None:
     name = next(reversed(kept), None)
     print(table(now, kept.get(name), name or "no other run"))
     if name is None:
-        print(f"{KEPT} has no run of another commit to compare with; the next run compares with this")
+        print(
+            f"{KEPT} has no run of another commit to compare with; the next run compares with this"
+        )
     kept[commit] = now
     KEPT.write_text(json.dumps(dict(list(kept.items())[-COMMITS:])), encoding="utf-8")
 

@@ -53,11 +53,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 os.environ.setdefault("JAXSTRUCT_PLAIN", "1")
 
-import jax
-import pytest
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
-from jaxstruct.core.compiling import maps_are_scarce
-from tests.lib.picture import Picture
+from jaxstruct.core.compiling import maps_are_scarce  # noqa: E402
+from tests.lib.picture import Picture  # noqa: E402
 
 QUICK = {
     "xla_backend_optimization_level": 0,
@@ -131,6 +131,7 @@ def _compile_quickly() -> None:
     )
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The costliest files first; xdist, set not to sort files itself, hands them out in order."""
     tests = pathlib.Path(__file__).parent

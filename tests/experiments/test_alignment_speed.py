@@ -8,6 +8,7 @@ from experiments import alignment_speed
 from tests.experiments.scripts import kept_settings, strict_json
 
 
+@pytest.mark.thorough
 def test_small_run(tmp_path) -> None:
     options = alignment_speed.Options(
         sizes=("3x4",), batch=4, peer_pairs=2, repeats=2, output=str(tmp_path), progress=False

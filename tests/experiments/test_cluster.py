@@ -72,6 +72,7 @@ def ends(folder):
     return [json.loads((folder / f"cluster_end.{n}.json").read_text()) for n in (0, 1)]
 
 
+@pytest.mark.thorough
 def test_one_of_two_is_killed_and_the_run_goes_on(tmp_path, capfd, monkeypatch):
     """The other one ends by itself, the starter says who died, and --resume ends as a whole run."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))

@@ -9,6 +9,7 @@ import pytest
 from experiments import decoding_speed
 
 
+@pytest.mark.thorough
 def test_small_run(tmp_path) -> None:
     options = decoding_speed.Options(
         sizes=("3x4",), exact=("3x2",), batch=8, repeats=2, output=str(tmp_path), progress=False

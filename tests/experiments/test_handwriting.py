@@ -171,6 +171,7 @@ def test_folds_share_one_program(options, outcome):
     assert found.files[0].name == "handwriting_folds.json"
 
 
+@pytest.mark.thorough
 def test_a_path_of_c_takes_the_fewest_held_out_errors(options):
     some = options.replace(
         c_path=("0.03", "0.001"), held_out=0.25, formulations=("svm1_margin",), baselines=(),

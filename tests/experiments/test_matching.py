@@ -34,6 +34,7 @@ def test_an_assignment_helps(outcome: common.Outcome) -> None:
         assert 0 < row["f1"] < 100 and len(row["shown"]) == 30
 
 
+@pytest.mark.thorough
 def test_complete_matchings_have_no_threshold(tmp_path) -> None:
     """Of complete matchings F1 is the share of right rows."""
     own = SMALL.replace(settings=("complete",), methods=("assigned",), output=str(tmp_path))

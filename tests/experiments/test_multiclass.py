@@ -48,6 +48,7 @@ def test_libsvm_and_liblinear_without_a_bias_have_our_optimum(outcome):
     assert len(near) < len(same)  # codes of its own are other machines
 
 
+@pytest.mark.thorough
 def test_kernel_values_are_libsvms_too(tmp_path):
     options = Options(
         data=("digits_gaussian",), machines=("all_pairs",), penalties=("L1",), per_class=4,

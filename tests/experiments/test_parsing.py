@@ -350,6 +350,7 @@ def test_comparisons_by_hand():
     np.testing.assert_allclose(sentence_f1(scores_of(b)), [0.5, 1, 0])
 
 
+@pytest.mark.thorough
 def test_folds_with_features_of_spans(options, tmp_path):
     """Every sentence is tested once, by a grammar of the others, and all count together."""
     own = options.replace(

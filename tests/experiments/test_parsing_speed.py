@@ -9,6 +9,7 @@ import pytest
 from experiments import parsing_speed
 
 
+@pytest.mark.thorough
 def test_small_run(tmp_path) -> None:
     names = ("tree", "pairs")
     options = parsing_speed.Options(

@@ -40,6 +40,7 @@ def test_rows_are_named_by_the_cells_before_their_figures() -> None:
     assert [row["row"] for row in found] == ["SVM, 0.1, 300", "SVM, 1, 300"]
 
 
+@pytest.mark.thorough
 def test_the_solver_alone_has_another_seed(monkeypatch, tmp_path) -> None:
     """The data's seed and the flags of the table stay; the gap is what was asked."""
     seen = []

@@ -298,6 +298,7 @@ def test_a_fold_count_for_each_size():
         list(taxonomy._jobs(options.replace(folds=("3",))))
 
 
+@pytest.mark.thorough
 def test_the_papers_folds_have_a_file_of_their_own(corpus, tmp_path):
     options = Options(path=str(corpus), output=str(tmp_path), **CHEAP).replace(
         per_class=("2",), folds=("2",)

@@ -1,4 +1,4 @@
-"""What a run of the tests cost: seconds by folder, programs compiled, the peak memory of a worker."""
+"""What a run of the tests cost: seconds by folder, programs compiled, peak memory of a worker."""
 
 from __future__ import annotations
 
