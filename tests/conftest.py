@@ -137,10 +137,36 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tests = pathlib.Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(COSTLIEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
-    if not (config.option.thorough or "thorough" in config.option.markexpr):
-        thorough = [item for item in items if item.get_closest_marker("thorough")]
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
-        config.hook.pytest_deselected(items=thorough)
+    if config.option.thorough or "thorough" in config.option.markexpr:
+        return
+    kept = _each_value_once([item for item in items if not item.get_closest_marker("thorough")])
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def _values(item: pytest.Item) -> set[tuple[str, int]]:
+    """(name, place among the values) of its parameters; one of a test that has none."""
+    callspec = getattr(item, "callspec", None)
+    return set(callspec.indices.items()) if callspec else {("", 0)}
+
+
+def _each_value_once(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Of tests over several parametrisations so many that each value of each is there.
+
+    All their combinations are for thorough runs. Values of one parametrisation go together.
+    """
+    several: dict[tuple, list[pytest.Item]] = {}
+    for item in items:
+        several.setdefault((item.parent, getattr(item, "originalname", item.name)), []).append(item)
+    kept = set()
+    for same in several.values():
+        values = {item: _values(item) for item in same}
+        missing = set().union(*values.values())
+        while missing:
+            item = max(same, key=lambda item: len(values[item] & missing))  # the first of equals
+            kept.add(item)
+            missing -= values[item]
+    return kept
 
 
 def _resident_bytes() -> float:

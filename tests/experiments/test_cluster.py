@@ -108,17 +108,3 @@ def child_of(parent, word):
         if word in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
             return child
     raise AssertionError(f"no process with {word}")
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (Options(), "give one of --start"),
-        (Options(start=2, join=True), "give one of --start"),
-        (Options(write_parts=True), "--write_parts needs --processes"),
-        (Options(compare=("2",)), "compare: got '2', expected processes x devices, as 2x2"),
-    ],
-)
-def test_wrong_options_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        run(options)

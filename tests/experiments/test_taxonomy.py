@@ -268,11 +268,6 @@ def test_the_gains_of_the_paper_follow_from_its_means_but_for_one():
             assert gain == pytest.approx(expected, abs=0.01)
 
 
-def test_a_corpus_of_files_needs_its_path():
-    with pytest.raises(ValueError, match="--path"):
-        taxonomy.load(Options(data="clus"))
-
-
 def test_folds_are_tested_in_turn_and_trained_on_the_others(corpus):
     data = documents.clinc150(corpus)
     seen = []
