@@ -27,6 +27,7 @@ from jaxstruct.trees.oracles.inside_outside import rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
 from tests.chains.oracles import truth as chains
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import random_case
 from tests.trees.oracles import truth as trees
 
@@ -73,6 +74,7 @@ def assert_equal_answers(quick, full, tied):
     assert finite >= len(tied) / 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name, number", [("viterbi", 2), ("k best", 7), ("marginals", 2), ("levels", 7)]
 )
@@ -88,6 +90,7 @@ def test_chain_oracles(name, number):
     assert_the_same(jax.vmap(CHAIN[name]), (arguments, given.tied))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TREE)
 def test_tree_oracles(name):
     """Odd seeds have integer potentials."""
@@ -111,6 +114,7 @@ def test_tree_oracles(name):
     assert_the_same(jax.vmap(oracle, axes), *several)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("oracle", [global_alignment, local_alignment])
 def test_alignment_oracles(oracle):
     random, count = np.random.default_rng(0), 600
@@ -134,7 +138,7 @@ print(found.status.name, found.primal, found.dual)
 """
 
 
-@pytest.mark.parametrize("plain", ["0", "1"])
+@pytest.mark.parametrize("plain", thorough_after(1, ["0", "1"]))
 def test_a_fit_as_users_have_it(plain):
     """In a process of its own, whose options no test has set, with what JAX does not document and
     without."""

@@ -16,6 +16,7 @@ import experiments
 import jaxstruct
 from experiments import command_module, commands
 from experiments.lib.options import names
+from tests.lib.thorough import thorough_after
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -82,7 +83,9 @@ def test_losses_as_layers(capsys) -> None:
     assert value == "[1.0986123 1.0986123]" and set(" ".join(slope)) <= set("[]0. ")
 
 
-@pytest.mark.parametrize("number", range(3), ids=["loss", "solver", "training loop"])
+@pytest.mark.parametrize(
+    "number", thorough_after(1, range(3)), ids=["loss", "solver", "training loop"]
+)
 def test_extensions_print_what_the_page_shows(number) -> None:
     """Compiled as users' programs are: the rounds of a loop depend on how sums round."""
     block = _blocks("docs/tasks/extending.md")[number]
@@ -126,23 +129,26 @@ def test_what_a_page_shows_is_compared_with_what_it_prints() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        "README.md",
-        "docs/estimators.md",
-        "docs/guide/dependencies.md",
-        "docs/guide/assignments.md",
-        "docs/guide/segments.md",
-        "docs/guide/rankings.md",
-        "docs/own_data.md",
-        "docs/tasks/bulk.md",
-        "docs/tasks/large_data.md",
-        "docs/tasks/oracles.md",
-        "docs/tasks/own_structure.md",
-        "docs/tasks/performance.md",
-        "docs/tasks/permutations.md",
-        "docs/tasks/segmentation.md",
-        "docs/tasks/uncertain_labels.md",
-    ],
+    thorough_after(
+        1,
+        [
+            "README.md",
+            "docs/estimators.md",
+            "docs/guide/dependencies.md",
+            "docs/guide/assignments.md",
+            "docs/guide/segments.md",
+            "docs/guide/rankings.md",
+            "docs/own_data.md",
+            "docs/tasks/bulk.md",
+            "docs/tasks/large_data.md",
+            "docs/tasks/oracles.md",
+            "docs/tasks/own_structure.md",
+            "docs/tasks/performance.md",
+            "docs/tasks/permutations.md",
+            "docs/tasks/segmentation.md",
+            "docs/tasks/uncertain_labels.md",
+        ],
+    ),
 )
 def test_every_program_prints_what_its_page_shows(capsys, monkeypatch, tmp_path, page) -> None:
     """Comments at the start of a line, or beside a print, are what it prints; ... is anything."""

@@ -86,6 +86,7 @@ def test_float32(features):
     np.testing.assert_allclose(cases.flat(slope), gradient, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_training_finds_the_optimum_whole_and_in_buckets(x64, features):
     problem, C = weighted_grammar(cases.grammar(SEED), dtype="float64"), 20.0
     x, y = cases.examples(SEED)

@@ -63,6 +63,7 @@ def test_independent_labels_are_logistic_regressions() -> None:
         np.testing.assert_allclose(model.predict_proba(X)[:, label], expected, atol=0.01)
 
 
+@pytest.mark.thorough
 def test_a_pipeline_and_a_grid_search() -> None:
     X, y = scenes()
     model = make_pipeline(StandardScaler(), MultiLabelClassifier(constant=0.0))

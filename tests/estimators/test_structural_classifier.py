@@ -27,6 +27,7 @@ from tests.estimators.cases import blobs
 from tests.lib.refusals import refused
 
 
+@pytest.mark.thorough
 def test_scikit_learn_finds_nothing_to_complain_of() -> None:
     results = check_estimator(StructuralClassifier(), on_skip=None)
     assert len(results) > 50

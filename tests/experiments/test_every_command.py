@@ -55,7 +55,7 @@ def test_help_lists_every_field(monkeypatch):
 
 
 WRONG = {
-    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", "",
+    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "",
                         "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g"],
     "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan",
                   "--epsilons=0", "--readings=end"],
@@ -121,8 +121,8 @@ WRONG = {
     "parse_sentences": ["", "--model=absent", "--k=0", "--model=m --picture=a.jpg"],
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x", "--methods=", "--c_over_n=",
-                "--c_over_n=0", "--sweep=x/n", "--longest=1", "--shortest=8 --longest=7",
-                "--test_part=train", "--corpus=gum --train_trees=a --test_trees=b",
+                "--c_over_n=0", "--sweep=x/n", "--longest=1", "--test_part=train",
+                "--corpus=gum --train_trees=a --test_trees=b",
                 "--corpus=files --train_trees=a --test_trees=b --test_part=dev"],
     "parsing_speed": ["--sizes=2x9x3", "--sizes=2x9", "--oracles=best", "--sizes=60x2000",
                       "--sizes=60x0x10", "--sizes=axbxc", "--sizes=2x9x4", "--sizes=3x9x1",
@@ -148,6 +148,7 @@ WRONG = {
 WRONG_OF_A_CORPUS = {
     "multi_label": {"--held_out=1": "multilabel"},
     "neural_handwriting": {"--folds=11": "ocr_letters"},
+    "parsing": {"--shortest=8 --longest=7": "gum"},
 }
 """What only the data can say; on a machine without them it is said that they are missing."""
 
@@ -170,7 +171,8 @@ def told_by(name, arguments, monkeypatch):
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    arguments = ["--nocompilation_cache"] if name != "parse_sentences" else []
+    kept = "compilation_cache" in names(options_of(name))
+    arguments = ["--nocompilation_cache"] if kept else []
     of_a_corpus = WRONG_OF_A_CORPUS.get(name, {})
     for line in [*WRONG[name], *(each for each in of_a_corpus if available(of_a_corpus[each]))]:
         assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG, line
@@ -179,8 +181,8 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
             printed.startswith(f"{name}: ") and printed.count("\n") == 1 and len(printed) < 400
         ), line
         assert "Errno" not in printed, line
-        given = [word.removeprefix("--").split("=")[0] for word in line.split()]
-        assert not given or any(option in printed for option in given), line
+        given = line.replace("--", "").replace("=", " ").split()
+        assert not given or any(word in printed for word in given), line
     assert not list(tmp_path.rglob("*.json"))
 
 

@@ -164,6 +164,7 @@ def test_the_bound_is_convex_in_the_weights() -> None:
         assert of(at)[0] <= share * of(ends[0])[0] + (1 - share) * of(ends[1])[0] + 1e-8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)])
 def test_training_finds_the_optimum_of_scipy(name: str, truth: Callable) -> None:
     given, C = mixed(5), 20.0

@@ -104,6 +104,7 @@ def drawn(problem: js.Problem) -> dict:
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("inference", ["relaxed", "escalated"])
 def test_inexact_oracles_and_the_ranking_loss(inference: str) -> None:
     """On both sides of the maximum over all sets; `test_certificates` trains with these oracles."""

@@ -68,6 +68,7 @@ def test_subspace_ascent(group, safeguard, way):
             assert_never_falls(duals(formulation, rate, settings), 3e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["grown", "enumerated"])
 def test_full_variant(way):
     settings = Settings(variant="full", working_sets=way)

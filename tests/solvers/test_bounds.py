@@ -172,6 +172,7 @@ def test_every_plane_raises_the_dual(x64, formulation, C):
     assert added >= N
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", SOFT)
 def test_theorem_3_bounds_the_number_of_planes(x64, formulation):
     worst = np.inf
@@ -229,6 +230,7 @@ def test_slacks_bound_the_empirical_risk(x64, formulation, C):
         assert risk > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [0.04, 1.0, 25.0])
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_the_risk_bound_holds_for_losses_of_any_size(x64, formulation, size):

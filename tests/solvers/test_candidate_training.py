@@ -71,6 +71,7 @@ def polynomial_of_pairs(a: tuple, b: tuple) -> jax.Array:
     return (1 + a[0] @ b[0] + a[1] @ b[1]) ** 2
 
 
+@pytest.mark.thorough
 def test_any_joint_kernel_given_as_a_function(x64: None) -> None:
     """The features of the QP are a root of the matrix J."""
     case = random_case(1)
@@ -91,6 +92,7 @@ def gaussian_of_pairs(a: tuple, b: tuple) -> jax.Array:
     return gaussian(2.0)(first, second)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("C", [1.0, 300.0])
 def test_a_joint_kernel_on_all_outputs_with_costs_by_example(x64: None, C: float) -> None:
     """Every output is a candidate of every input; Delta [n, k] is a number a candidate."""

@@ -117,6 +117,7 @@ def test_float32(formulation):
     assert_optimal(solution, case.truth(formulation, 3.0), 1.2e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", SOFT)
 def test_slacks_bound_the_empirical_risk(x64, formulation):
     """Propositions 9 and 12; of SVM2 the mean of xi^2."""
@@ -175,6 +176,7 @@ def test_support_outputs_rebuild_the_weights(x64):
     assert np.linalg.norm(w - truth.w) <= np.sqrt(4 * CLOSE * truth.objective)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "way, group, active", [("sparse", 1, None), ("dense", 4, None), ("dense", 4, 0)]
 )

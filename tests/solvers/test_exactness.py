@@ -216,6 +216,7 @@ def test_levels_and_space_are_compared_too():
         check_problem(right._replace(space=right.space._replace(plane_norms=norms)), X, Y)
 
 
+@pytest.mark.thorough
 def test_differences_of_planes_are_compared_too():
     """Long sequences, whose planes are read where they differ: one of the two is off.
 

@@ -98,6 +98,7 @@ def test_several_buckets_come_back_in_order(monkeypatch) -> None:
         assert len(found[i]) == len(TOKENS[i])
 
 
+@pytest.mark.thorough
 def test_several_buckets_train_to_the_same_optimum(monkeypatch) -> None:
     problem, x, y = chain(D, S), chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
     one = js.fit(problem, x, y, "svm1_margin", 5.0)
@@ -298,6 +299,7 @@ def test_sparse_rows_have_as_many_values_as_indices() -> None:
         refused("inputs: example 0 has 3 indices and 2 values", way)
 
 
+@pytest.mark.thorough
 def test_baselines_and_one_slack_take_stores(monkeypatch) -> None:
     problem, few = chain(D, S), np.arange(16)
     x, y = js.take(X, few), js.take(Y, few)
@@ -316,6 +318,7 @@ def test_baselines_and_one_slack_take_stores(monkeypatch) -> None:
         np.testing.assert_allclose(leaf, found.weights[name], atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_hidden_markov_models_take_stores() -> None:
     rng = np.random.default_rng(5)
     symbols = [rng.integers(0, 6, len(labels)) for labels in LABELS]

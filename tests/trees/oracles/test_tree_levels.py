@@ -142,6 +142,7 @@ def test_matched_inner_nodes(kind: str, size: tuple) -> None:
             np.testing.assert_array_equal(alone, parsed.score)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_any_counts_up_to_a_cap_in_float64() -> None:
     """Counts of 0 to 2 at any node; the last level holds all trees with at least three."""
@@ -288,6 +289,7 @@ def test_derivatives_of_levels_against_differences() -> None:
     jax.tree.map(np.testing.assert_array_equal, *gradients(potentials))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_of_the_best_level_against_differences() -> None:
     """Of its score, and of its value by potentials, offsets and slopes."""

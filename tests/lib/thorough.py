@@ -1,0 +1,18 @@
+"""What of a test a plain run leaves to thorough ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def thorough_after(count: int, values: Iterable[Any]) -> list[Any]:
+    """The values of a parameter, of which all but the first so many are thorough."""
+    return [value if n < count else _thorough(value) for n, value in enumerate(values)]
+
+
+def _thorough(value: Any) -> Any:
+    given = value if isinstance(value, tuple) else (value,)
+    return pytest.param(*given, marks=pytest.mark.thorough)
