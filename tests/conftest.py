@@ -85,8 +85,8 @@ ON_SEVERAL_DEVICES = (
 """`test_several_devices.py` runs these in a process of their own, that has more than one: all
 others take a quarter longer there."""
 collect_ignore = [] if "JAX_NUM_CPU_DEVICES" in os.environ else list(ON_SEVERAL_DEVICES)
-MOST_BYTES = 4e9
-MORE_BYTES = 0.5e9
+MOST_BYTES = 1.4e9
+MORE_BYTES = 0.3e9
 """Memory of a process at which compiled programs are let go, on a machine that has five times as
 much, and growth at which they are again: files that share nothing compile everything anew."""
 PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
@@ -144,10 +144,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in kept]
 
 
-def _values(item: pytest.Item) -> set[tuple[str, int]]:
-    """(name, place among the values) of its parameters; one of a test that has none."""
-    callspec = getattr(item, "callspec", None)
-    return set(callspec.indices.items()) if callspec else {("", 0)}
+def _values(item: pytest.Item) -> set[tuple]:
+    """(names, which values) of each of its parametrisations; one of a test that has none."""
+    params = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+    groups = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    found = set()
+    for names in (each.split(",") if isinstance(each, str) else each for each in groups):
+        values = (params.pop(name.strip()) for name in names)
+        found.add((tuple(names), *map(id, values)))  # of one value all items have one object
+    return found | {(name, id(value)) for name, value in params.items()} or {()}
 
 
 def _each_value_once(items: list[pytest.Item]) -> set[pytest.Item]:
