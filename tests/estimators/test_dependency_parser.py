@@ -15,7 +15,6 @@ OPTIONS = dict(loss="labelled_hamming", min_count=1, templates=["head.tag child.
                label_templates=["child.tag"])  # fmt: skip
 
 
-@pytest.mark.smoke
 def test_the_optimum_is_that_of_fit():
     model = DependencyParser(C=10.0, **OPTIONS).fit(X, Y)
     solution = js.fit(*js.dependencies.prepare(X, Y, **OPTIONS), C=10.0)

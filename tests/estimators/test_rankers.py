@@ -23,7 +23,6 @@ def rare(seed, n=200):
     return X, np.where(X[:, 0] + random.normal(size=n) > 1.8, "yes", "no")
 
 
-@pytest.mark.smoke
 def test_a_ranker_has_the_optimum_of_fit():
     X, y = queries(5, 20, most=3)
     ranker = DocumentRanker(C=20.0, at=2).fit(X, y)

@@ -211,7 +211,6 @@ def test_integer_inputs_are_features_like_any_other(x64):
             np.testing.assert_allclose(found[:12, 1, 1], 2 * norms, rtol=1e-12)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("n, k", [(1, 2), (30, 6)])
 def test_other_sizes(x64, n, k):
     case = random_case(11, n=n, k=k, d=7)
