@@ -76,6 +76,7 @@ def test_value_and_gradient_are_those_of_all_trees(x64, features, scale):
     np.testing.assert_allclose(cases.flat(slope), gradient, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_float32(features):
     problem = weighted_grammar(cases.grammar(SEED))
     x, y = cases.examples(SEED)

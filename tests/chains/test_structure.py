@@ -227,6 +227,7 @@ def norms_of(problem, x, planes):
     return jax.vmap(problem.space.plane_norms)(x, planes[:, 0], planes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("eta", [0.0, 0.7, 3.0])
 def test_proposition_24(x64, eta):
     """|Psi(x, y) - Psi(x, y')|^2 <= 2 l^2 (R^2 + eta^2), all but attained by equal tokens."""
@@ -291,6 +292,7 @@ def by_gram(problem, w, x, planes, c):
     )
 
 
+@pytest.mark.thorough
 def test_gram_of_integers_serves_as_well(x64):
     """Of dense tokens and of sparse ones it is the same matrix."""
     data, problem, (w, _, planes, c) = of_case("sparse", RICH)
@@ -376,6 +378,7 @@ def test_outputs_are_looked_up_among_planes(x64, way, model, by_features, share)
     assert np.abs(gram).max() > 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "model, T, S, kinds",
     [
@@ -416,6 +419,7 @@ def _check_differences(way, model, share, T, S, kernel=False):
     return apart
 
 
+@pytest.mark.thorough
 def test_a_long_gram_matrix_of_integers_serves_as_well(x64):
     """It is widened some rows at a time where these fill it, else whole."""
     for T in (128, 100):

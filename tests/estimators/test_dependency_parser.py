@@ -23,6 +23,7 @@ def test_the_optimum_is_that_of_fit():
     assert clone(model).get_params() == model.get_params()
 
 
+@pytest.mark.thorough
 def test_heads_alone_and_log_loss():
     heads = [[head for head, _ in tree] for tree in Y]
     model = DependencyParser(

@@ -53,6 +53,7 @@ def test_probabilities_are_those_of_enumeration() -> None:
     assert not hasattr(MultiLabelClassifier(), "predict_proba")
 
 
+@pytest.mark.thorough
 def test_independent_labels_are_logistic_regressions() -> None:
     X, y = scenes()
     model = MultiLabelClassifier(objective="log_loss", pairs=False, constant=0.0).fit(X, y)

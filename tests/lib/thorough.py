@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+THOROUGH = pytest.mark.thorough
+
 
 def thorough_after(count: int, values: Iterable[Any]) -> list[Any]:
     """The values of a parameter, of which all but the first so many are thorough."""
@@ -14,5 +16,6 @@ def thorough_after(count: int, values: Iterable[Any]) -> list[Any]:
 
 
 def _thorough(value: Any) -> Any:
-    given = value if isinstance(value, tuple) else (value,)
-    return pytest.param(*given, marks=pytest.mark.thorough)
+    if hasattr(value, "marks"):  # what `pytest.param` gives
+        return pytest.param(*value.values, marks=(*value.marks, THOROUGH), id=value.id)
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=THOROUGH)

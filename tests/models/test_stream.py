@@ -21,6 +21,7 @@ from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.models import BadRecord
 from jaxstruct.models.stream import BATCHES
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.models import model_cases
 from tests.models.model_cases import CASES, TREES
 
@@ -58,7 +59,9 @@ def output(one):
 
 @pytest.mark.parametrize(
     ("name", "batch"),
-    [*((name, 3) for name in CASES), *itertools.product(["chain", "dense"], [1, 64])],
+    thorough_after(
+        8, [*((name, 3) for name in CASES), *itertools.product(["chain", "dense"], [1, 64])]
+    ),
 )
 def test_it_is_predict_of_all_at_once(name: str, batch: int) -> None:
     model, records = model_of(name), records_of(name)

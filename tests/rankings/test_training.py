@@ -111,6 +111,7 @@ def test_the_contract():
         assert not report.faults, report
 
 
+@pytest.mark.thorough
 def test_sparse_and_dense_queries_have_one_optimum():
     rows, relevances = queries(2, 8)
     data = [R.prepare(each, relevances) for each in (rows, named(rows))]
@@ -122,6 +123,7 @@ def test_sparse_and_dense_queries_have_one_optimum():
     assert ranked == [np.argsort(np.argsort(own)).tolist() for own in scores]
 
 
+@pytest.mark.thorough
 def test_slack_rescaling_is_searched_and_bounded():
     data = R.prepare(*queries(6, 12))
     for formulation in ("svm1_slack", "svm2_slack"):

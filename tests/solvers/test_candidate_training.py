@@ -128,6 +128,7 @@ def test_the_one_slack_solver(x64: None) -> None:
     assert one.primal == pytest.approx(truth.objective, rel=2e-6)
 
 
+@pytest.mark.thorough
 def test_losses_by_list_and_lists_of_one(x64: None) -> None:
     """A target that costs something itself, and an input without a wrong candidate."""
     random = np.random.default_rng(4)

@@ -83,6 +83,7 @@ def test_levels_serve_every_formulation(x64):
         check_exact(setting, oracle, formulation, found)
 
 
+@pytest.mark.thorough
 def test_float32():
     setting = SETTINGS[4]
     for formulation in ("svm1", "svm2_margin", "svm1_slack"):
@@ -120,6 +121,7 @@ REALS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("costs", REALS.values(), ids=REALS)
 def test_levels_of_any_costs_bracket_the_truth(x64, costs):
     """value <= max H <= bound where costs are no multiples of a unit; most are exact."""

@@ -109,6 +109,7 @@ def test_triples_ends_pairs_constraints(x64, formulation):
     assert_best(case, predict(problem, solution.weights, x), truth.w)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack"])
 def test_float32(formulation):
     case = Training()
@@ -137,6 +138,7 @@ def test_slacks_bound_the_empirical_risk(x64, formulation):
     assert (solution.slack**power).mean() >= risk > 0
 
 
+@pytest.mark.thorough
 def test_searched_oracle_still_certifies(x64):
     """Costs that are no function of the level, slack re-scaled: dual <= optimum <= primal."""
     case = Training(loss="costs")
@@ -158,6 +160,7 @@ def test_searched_oracle_still_certifies(x64):
     assert solution.gap <= 0.5 * truth  # nearly all of it is what the search leaves open
 
 
+@pytest.mark.thorough
 def test_support_outputs_rebuild_the_weights(x64):
     """w = sum alpha (Psi(x_i, y_i) - Psi(x_i, y)), bucket by bucket."""
     case = Training()

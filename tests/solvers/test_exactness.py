@@ -124,6 +124,7 @@ def test_a_wrong_oracle_is_refused(formulation):
             fit_one_slack(problem_of("wrong"), X, Y, formulation, C)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", SOFT)
 def test_planes_at_hand_refute_a_wrong_oracle(formulation):
     """Enumerated working sets hold what the oracle overlooks: the check is not needed there."""
@@ -186,6 +187,7 @@ def test_a_bounded_decode_serves_margin_and_slack_rescaling(formulation, optima)
     assert solution.primal >= true_primal(formulation, solution.weights) - 1e-4
 
 
+@pytest.mark.thorough
 def test_floating_leaves_that_are_no_potentials_are_refused():
     """A mask in theta would be scaled and summed as a potential."""
     model = Model(

@@ -82,6 +82,7 @@ def test_output_type_have_the_optimum_of_all_examples(output_type):
     jax.tree.map(np.shape, predict(model, found, x))
 
 
+@pytest.mark.thorough
 def test_one_block_is_the_run_of_fit(x64):
     """The same rounds: nothing of a plane is lost at rest."""
     case = random_case(5)
@@ -94,6 +95,7 @@ def test_one_block_is_the_run_of_fit(x64):
     assert found.statistics.support_planes == whole.statistics.support_planes
 
 
+@pytest.mark.thorough
 def test_planes_in_files_are_the_same_planes(x64, tmp_path):
     """With no room for any in memory; the files are gone at the end."""
     case, seen = random_case(4), []

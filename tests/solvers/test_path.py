@@ -146,6 +146,7 @@ def test_what_cannot_be_started_from_is_refused(x64):
         )
 
 
+@pytest.mark.thorough
 def test_owning_the_loop_gives_what_fit_gives(x64):
     """init and step, the public pieces, by hand."""
     case = random_case(6)

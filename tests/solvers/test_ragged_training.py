@@ -216,6 +216,7 @@ def overlap(a, b):
     return max(a.dual, b.dual) <= min(a.primal, b.primal) * (1 + 1e-6)
 
 
+@pytest.mark.thorough
 def test_trees_train_and_predict_as_padded_ones() -> None:
     own, trees = tree_cases.grammar(0), tree_cases.trees(seed=0)
     problem, padded_ones = js.trees.weighted_grammar(own), tree_cases.examples(0)
@@ -244,6 +245,7 @@ def test_a_sentence_without_a_parse_is_an_empty_tree() -> None:
     assert parsed.rules.lengths.tolist() == [len(known) - 1, 0]
 
 
+@pytest.mark.thorough
 def test_alignments_train_and_predict_as_padded_ones() -> None:
     rng = np.random.default_rng(0)
     texts = [rng.integers(0, 4, rng.integers(3, 14)) for _ in range(8)]
@@ -269,6 +271,7 @@ def test_alignments_train_and_predict_as_padded_ones() -> None:
     np.testing.assert_array_equal(aligned.begin, same.begin)
 
 
+@pytest.mark.thorough
 def test_sparse_texts_train_and_predict_as_padded_ones(monkeypatch) -> None:
     """One text of 600 features among short ones: two buckets, classes in the caller's order."""
     monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)

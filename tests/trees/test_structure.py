@@ -271,6 +271,7 @@ def decoded_alone(problem, w, x):
     return problem.model.decode(problem.model.potentials(w, x))
 
 
+@pytest.mark.thorough
 def test_padding_and_batches_change_nothing(x64):
     problem, (x, _) = problem_of(0, "node_f1"), examples(0)
     w = random_weights(problem, False)
@@ -293,6 +294,7 @@ def test_a_sentence_without_a_parse_gives_no_tree(x64):
     assert (found.symbols[1:, 0] >= 0).all()
 
 
+@pytest.mark.thorough
 def test_features_of_spans(x64):
     """Psi of the additional features is the sum over nodes; their Gram matrix goes with it."""
     D, own = 2, grammar(0)

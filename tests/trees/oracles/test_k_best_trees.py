@@ -119,6 +119,7 @@ def test_two_best_are_the_first_of_five() -> None:
                 assert same_tree(tree_of(two.tree, n, q), tree_of(five.tree, n, q))
 
 
+@pytest.mark.thorough
 def test_one_sentence_alone() -> None:
     given = cases(OVER_SPANS, SMALL, 2)
     potentials, batch = as_dtype(given.potentials, "float32"), _parsed(given, 5)

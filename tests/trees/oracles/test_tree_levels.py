@@ -208,6 +208,7 @@ def test_best_of_levels(make: Callable) -> None:
         _check_best(given, counts, found, offsets, slopes, valid)
 
 
+@pytest.mark.thorough
 def test_the_best_tree_that_is_not_the_true_one() -> None:
     """Misses capped at 1: the oracle of the zero-one loss."""
     sizes, offsets, slopes = capped_sizes(T, 1), np.array([-np.inf, 0.0]), np.array([0.0, 1.0])
@@ -229,6 +230,7 @@ def test_the_best_tree_that_is_not_the_true_one() -> None:
     assert others > 100
 
 
+@pytest.mark.thorough
 def test_one_sentence_alone() -> None:
     given = cases(OVER_SPANS, SMALL, 2)
     counts, sizes = _inner_counts(given, 2)
