@@ -48,6 +48,7 @@ def _run_page(page: str, capsys) -> tuple[list[str], dict]:
     return capsys.readouterr().out.splitlines(), names
 
 
+@pytest.mark.thorough
 def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
     (status, right, margins), _ = _run_page("docs/guide/sets_of_labels.md", capsys)
     assert status == "CONVERGED True"
@@ -57,6 +58,7 @@ def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
     assert large > small + 0.2
 
 
+@pytest.mark.thorough
 def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
     """What the page prints is what it shows; its file is one that the command reads."""
     from experiments.label_graphs.data import read_graphs
@@ -74,6 +76,7 @@ def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
     assert [one.labels.tolist() for one in graphs] == [["a", "b", "b"], ["b", "a"]]
 
 
+@pytest.mark.thorough
 def test_losses_as_layers(capsys) -> None:
     network, potentials = _blocks("docs/tasks/networks.md")
     exec(network, {})  # noqa: S102
@@ -83,9 +86,7 @@ def test_losses_as_layers(capsys) -> None:
     assert value == "[1.0986123 1.0986123]" and set(" ".join(slope)) <= set("[]0. ")
 
 
-@pytest.mark.parametrize(
-    "number", thorough_after(1, range(3)), ids=["loss", "solver", "training loop"]
-)
+@pytest.mark.parametrize("number", range(3), ids=["loss", "solver", "training loop"])
 def test_extensions_print_what_the_page_shows(number) -> None:
     """Compiled as users' programs are: the rounds of a loop depend on how sums round."""
     block = _blocks("docs/tasks/extending.md")[number]
