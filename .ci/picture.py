@@ -47,6 +47,8 @@ def main(run: str, *steps: str) -> None:
     kept.pop(commit, None)
     name = next(reversed(kept), None)
     print(table(now, kept.get(name), name or "no other run"))
+    for test, seconds in now["slowest"].items():
+        print(f"{seconds:8.1f} s  {test}")
     if name is None:
         print(
             f"{KEPT} has no run of another commit to compare with; the next run compares with this"

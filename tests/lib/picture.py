@@ -13,6 +13,8 @@ import pytest
 
 KIB = 1 if sys.platform == "darwin" else 1024
 """Bytes of a unit of `ru_maxrss`."""
+SLOWEST = 15
+"""Tests that are named."""
 
 
 def peak_mebibytes(who: int = resource.RUSAGE_SELF) -> int:
@@ -28,7 +30,8 @@ class Picture:
 
     def __init__(self, config: pytest.Config) -> None:
         """Begin to count."""
-        self.config, self.seconds, self.tests = config, Counter(), Counter()
+        self.config, self.seconds, self.outcomes = config, Counter(), Counter()
+        self.tests: Counter[str] = Counter()
         self.own: Counter[str] = Counter()
         self.workers: list[dict[str, int]] = []
         jax.monitoring.register_event_duration_secs_listener(self._heard)
@@ -40,7 +43,8 @@ class Picture:
         """Each phase of a test belongs to the room of its file."""
         rooms = Path(report.location[0]).parts[1:-1]
         self.seconds[rooms[0] if rooms else "files at the top"] += report.duration
-        self.tests[report.outcome] += report.when == "call"
+        self.tests[report.nodeid] += report.duration
+        self.outcomes[report.outcome] += report.when == "call"
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object, error: object) -> None:
@@ -57,8 +61,9 @@ class Picture:
         counted = self.workers or [own]
         content = {
             "seconds": {room: round(value, 1) for room, value in sorted(self.seconds.items())},
+            "slowest": {test: round(s, 1) for test, s in self.tests.most_common(SLOWEST)},
             "programs": sum(each.get("programs", 0) for each in counted),
             "peak": max(each.get("peak", 0) for each in counted),
-            **self.tests,
+            **self.outcomes,
         }
         Path(self.config.option.picture).write_text(json.dumps(content), encoding="utf-8")
