@@ -56,7 +56,10 @@ def test_help_lists_every_field(monkeypatch):
 
 WRONG = {
     "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "",
-                        "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g"],
+                        "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g",
+                        "--align=x --matrix=m --gap_costs=g --gap_extend=1",
+                        "--aligned=x --matrix_scale=-1", "--aligned=x --held_out=1",
+                        "--aligned=x --alphabet=AAC"],
     "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan",
                   "--epsilons=0", "--readings=end"],
     "alignment_speed": ["--sizes=50", "--sizes=0x3", "--batch=0", "--sizes=9x", "--sizes=ax5",

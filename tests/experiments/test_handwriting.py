@@ -256,11 +256,7 @@ def test_the_known_optimum_is_of_one_task():
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"formulations": ("svm3",)}, "svm3"),
-        ({"baselines": ("hmm",)}, "hmm"),
         ({"formulations": (), "baselines": (), "model": None}, "nothing to train"),
-        ({"predict_only": True, "model": None}, "predict_only needs --model"),
-        ({"folds": 2}, "drop --folds"),
         ({"folds": 4, "model": None}, "folds: got 4, expected at most 3"),
         ({"train_folds": ("7",)}, r"expected some of the folds \[0, 1, 2\]"),
         ({"train_folds": ("x",)}, "train_folds"),
