@@ -25,6 +25,7 @@ from tests.chains.structure_cases import (
     random_sequences,
     sparse_tokens,
 )
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import flat
 
 HALF = [model for model in MODELS if (model.order + model.start_stop + model.pair_features) % 2]
@@ -36,12 +37,13 @@ EVERY = [
 """Of kinds of tokens and options of Psi any three together: sparse tokens have one half of the
 models, of an odd number of options, dense tokens and kernels the other half."""
 TRIPLES = Model(order=2, start_stop=True)
-HOOKS = [("dense", TRIPLES), ("sparse", PLAIN), ("sparse", RICH), ("kernel", RICH)]
+HOOKS = [("dense", TRIPLES), ("kernel", RICH), ("sparse", PLAIN), ("sparse", RICH)]
 
 
-def each(cases):
+def each(cases, plain=99):
+    """Of so many cases in a plain run."""
     names = [f"{way}-{model.name}" for way, model in cases]
-    return pytest.mark.parametrize("way, model", cases, ids=names)
+    return pytest.mark.parametrize("way, model", thorough_after(plain, cases), ids=names)
 
 
 N, K, T, S, D = 12, 5, 4, 3, 3
@@ -143,7 +145,7 @@ def test_score_is_the_inner_product_with_psi(x64, way, model):
     assert np.abs(score).max() > 1
 
 
-@each(HOOKS)
+@each(HOOKS, plain=2)
 def test_hooks_against_numpy(x64, way, model):
     """Sums of Psi are what w moves by, and <Psi, Psi'> is (4.22)."""
     data, problem, (w, x, planes, c) = of_case(way, model)
@@ -162,7 +164,7 @@ def test_hooks_against_numpy(x64, way, model):
     assert np.abs(gram).max() > 1 and np.abs(values).max() > 1
 
 
-@each([HOOKS[0], HOOKS[3]])
+@each(HOOKS[:2], plain=1)
 def test_hooks_agree_with_their_definitions(x64, way, model):
     """What `make_problem` derives from the required functions by transposition.
 
@@ -182,6 +184,7 @@ def test_hooks_agree_with_their_definitions(x64, way, model):
         np.testing.assert_allclose(have, want, rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_float32_and_one_position():
     """T = 1: no transitions at all; the dtype is that of the problem."""
     data = random_sequences(0, 6, 1, D, S, shortest=0)
@@ -305,7 +308,7 @@ def test_gram_of_integers_serves_as_well(x64):
     assert np.abs(np.asarray(found[1])).max() > 1
 
 
-@each([("dense", RICH), ("sparse", RICH), ("sparse", TRIPLES), ("kernel", PLAIN)])
+@each([("sparse", RICH), ("kernel", PLAIN), ("dense", RICH), ("sparse", TRIPLES)], plain=1)
 def test_features_serve_as_well_as_their_gram(x64, way, model):
     """Planes of long sequences are multiplied through their features."""
     _, problem, (w, x, planes, c) = of_case(way, model)

@@ -256,6 +256,7 @@ STOPPED = {
     "decoding_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3"), "exact": ()}),
     "digits_speed": ({"_jaxstruct": [{"machine": "a"}], "_liblinear": {"machine": "b"}}, {}),
     "graph_speed": ({"_propagation": [{"graph": "a"}]}, {}),
+    "multiclass": ({"_measurements": [{"machine": "a"}]}, {}),
     "parsing_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x4x2", "2x4x3")}),
 }
 """Command -> what measures in it, each with the rows of its only call, and options."""
