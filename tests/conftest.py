@@ -56,6 +56,7 @@ os.environ.setdefault("JAXSTRUCT_PLAIN", "1")
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
+from jaxstruct.core.compiler import knows  # noqa: E402
 from jaxstruct.core.compiling import maps_are_scarce  # noqa: E402
 from tests.lib.picture import Picture  # noqa: E402
 
@@ -112,20 +113,24 @@ def pytest_configure(config: pytest.Config) -> None:
     # and their fixtures at once, because a compiled program belongs to one such setting.
     jax.config.update("jax_numpy_rank_promotion", "raise")
     if not hasattr(config, "workerinput"):  # workers inherit the environment
-        _compile_quickly()
+        _compile_quickly(config)
     gc.set_threshold(100_000, 50, 100)  # tracing makes objects by the million, few of them garbage
 
 
-def _compile_quickly() -> None:
+def _compile_quickly(config: pytest.Config) -> None:
     """Set XLA_FLAGS, unless it is set, to the options that the compiler knows.
 
-    It would end the process over any other; and it reads them once, so another process asks it.
+    It would end the process over any other; and it reads them once: so this process asks only where
+    others run the tests (seconds sooner), else another one does.
     """
     if "XLA_FLAGS" in os.environ:
         return
-    asks = "from jaxstruct.core.compiler import knows; print(*[knows(*o) for o in {}])"
-    call = [sys.executable, "-c", asks.format(list(QUICK.items()))]
-    answers = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
+    if config.getoption("numprocesses", None):
+        answers = [str(knows(*option)) for option in QUICK.items()]
+    else:
+        asks = "from jaxstruct.core.compiler import knows; print(*[knows(*o) for o in {}])"
+        call = [sys.executable, "-c", asks.format(list(QUICK.items()))]
+        answers = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
     flags = zip(QUICK.items(), answers, strict=True)
     os.environ["XLA_FLAGS"] = " ".join(
         f"--{name}={str(value).lower()}" for (name, value), known in flags if known == "True"
