@@ -217,6 +217,7 @@ def test_a_second_training_compiles_nothing():
         assert number == 0 or solution.statistics.compilations == 0
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("n", "shards", "rows"), [(1, 1, 1), (1, 4, 1), (7, 2, 4), (12, 4, 3), (50, 3, 20), (9, 4, 3)]
 )
