@@ -11,11 +11,14 @@ THOROUGH = pytest.mark.thorough
 
 
 def thorough_after(count: int, values: Iterable[Any]) -> list[Any]:
-    """The values of a parameter, of which all but the first so many are thorough."""
+    """The values of a parameter, of which all but the first so many are thorough.
+
+    A plain tuple is of several names.
+    """
     return [value if n < count else _thorough(value) for n, value in enumerate(values)]
 
 
 def _thorough(value: Any) -> Any:
     if hasattr(value, "marks"):  # what `pytest.param` gives
         return pytest.param(*value.values, marks=(*value.marks, THOROUGH), id=value.id)
-    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=THOROUGH)
+    return pytest.param(*(value if type(value) is tuple else (value,)), marks=THOROUGH)

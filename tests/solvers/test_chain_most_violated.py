@@ -15,9 +15,12 @@ from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for
 from tests.chains.enumeration import COSTS, SETTINGS, N, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.solvers.test_oracle import required
 
-EACH = pytest.mark.parametrize("setting", SETTINGS, ids=[s.name for s in SETTINGS])
+EACH = pytest.mark.parametrize(
+    "setting", thorough_after(2, SETTINGS), ids=[s.name for s in SETTINGS]
+)
 ADDITIVE = [SETTINGS[0], SETTINGS[1], SETTINGS[3], SETTINGS[5]]
 
 
