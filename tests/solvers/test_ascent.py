@@ -10,6 +10,7 @@ import pytest
 from jaxstruct import Settings, fit
 from jaxstruct.data.digits import load_digits_split
 from jaxstruct.multiclass.structure import multiclass
+from tests.lib.thorough import thorough_after
 
 N, PASSES = 64, 10
 RATES = (0.001, 0.1, 10.0, 100.0)
@@ -48,13 +49,16 @@ def assert_never_falls(values, rounding):
 
 @pytest.mark.parametrize(
     "group, safeguard, way",
-    [
-        (1, "line_search", "enumerated"),
-        (8, "line_search", "enumerated"),
-        (32, "line_search", "grown"),
-        (8, "box", "grown"),
-        (32, "box", "enumerated"),
-    ],
+    thorough_after(
+        2,
+        [
+            (8, "line_search", "enumerated"),
+            (8, "box", "grown"),
+            (1, "line_search", "enumerated"),
+            (32, "line_search", "grown"),
+            (32, "box", "enumerated"),
+        ],
+    ),
 )
 def test_subspace_ascent(group, safeguard, way):
     """float32 evaluates D to about 1e-6 of itself.
