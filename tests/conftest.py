@@ -59,6 +59,7 @@ import pytest  # noqa: E402
 from jaxstruct.core.compiler import knows  # noqa: E402
 from jaxstruct.core.compiling import maps_are_scarce  # noqa: E402
 from tests.lib.picture import Picture  # noqa: E402
+from tests.lib.thorough import each_value_once  # noqa: E402
 
 QUICK = {
     "xla_backend_optimization_level": 0,
@@ -139,45 +140,18 @@ def _compile_quickly(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The costliest files first; xdist, set not to sort files itself, hands them out in order."""
+    """The costliest files first; xdist, set not to sort files itself, hands them out in order.
+
+    Without --thorough the plain tests alone.
+    """
     tests = pathlib.Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(COSTLIEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
     if config.option.thorough or "thorough" in config.option.markexpr:
         return
-    kept = _each_value_once([item for item in items if not item.get_closest_marker("thorough")])
+    kept = each_value_once([item for item in items if not item.get_closest_marker("thorough")])
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
-
-
-def _values(item: pytest.Item) -> set[tuple]:
-    """(names, which values) of each of its parametrisations; one of a test that has none."""
-    params = dict(item.callspec.params) if hasattr(item, "callspec") else {}
-    groups = [mark.args[0] for mark in item.iter_markers("parametrize")]
-    found = set()
-    for names in (each.split(",") if isinstance(each, str) else each for each in groups):
-        values = (params.pop(name.strip()) for name in names)
-        found.add((tuple(names), *map(id, values)))  # of one value all items have one object
-    return found | {(name, id(value)) for name, value in params.items()} or {()}
-
-
-def _each_value_once(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Of tests over several parametrisations so many that each value of each is there.
-
-    All their combinations are for thorough runs. Values of one parametrisation go together.
-    """
-    several: dict[tuple, list[pytest.Item]] = {}
-    for item in items:
-        several.setdefault((item.parent, getattr(item, "originalname", item.name)), []).append(item)
-    kept = set()
-    for same in several.values():
-        values = {item: _values(item) for item in same}
-        missing = set().union(*values.values())
-        while missing:
-            item = max(same, key=lambda item: len(values[item] & missing))  # the first of equals
-            kept.add(item)
-            missing -= values[item]
-    return kept
 
 
 def _resident_bytes() -> float:

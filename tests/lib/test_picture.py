@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import conftest
-from tests.lib.thorough import THOROUGH, thorough_after
+from tests.lib.thorough import THOROUGH, each_value_once, thorough_after
 
 ROOT = Path(__file__).parents[2]
 RUN = {"seconds": {"chains": 8.0, "trees": 30.5}, "slowest": {"tests/a.py::b": 9.5},
@@ -63,5 +63,5 @@ def test_a_plain_run_takes_each_value_once(request, letter, number, other):
     """Three of these six, and all of them with --thorough."""
     name = request.node.originalname
     own = {item for item in request.session.items if getattr(item, "originalname", "") == name}
-    assert len(conftest._each_value_once(list(own))) == min(3, len(own))
+    assert len(each_value_once(list(own))) == min(3, len(own))
     assert len(own) in (1, 6 if request.config.option.thorough else 3)
