@@ -4,19 +4,47 @@ Most of the time of the tests is compiling, and every test program runs for mill
 are compiled with the least effort, which halves the processor time of the suite, and without the
 options that `core.compiler` gives programs. `tests/test_compiler_effort.py` compares the answers.
 `JAXSTRUCT_PLAIN=0 XLA_FLAGS= python -m pytest` runs all tests as users' programs are compiled.
+
+Tests marked `thorough` run with `--thorough`, or where -m names them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.metadata
 import math
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def _missing(extra: str = "test") -> list[str]:
+    """The packages of an extra, and of those it names, that are not installed."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    found = []
+    for line in project["dependencies"] + project["optional-dependencies"][extra]:
+        name, extras = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?[^\[]*", line).groups()
+        if extras:
+            found += [each for other in extras.split(",") for each in _missing(other)]
+        elif not any(importlib.metadata.distributions(name=name)):
+            found.append(name)
+    return sorted(set(found))
+
+
+if absent := _missing():
+    raise SystemExit(
+        f"the tests need packages that are not installed ({', '.join(absent)}): "
+        'python -m pip install -e ".[test]"'
+    )
 
 # Matrices of the tests are small: threads of BLAS only wait for one another, with the cores busy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -25,10 +53,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 os.environ.setdefault("JAXSTRUCT_PLAIN", "1")
 
-import jax
-import pytest
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
-from jaxstruct.core.compiling import maps_are_scarce
+from jaxstruct.core.compiler import knows  # noqa: E402
+from jaxstruct.core.compiling import maps_are_scarce  # noqa: E402
+from tests.lib.picture import Picture  # noqa: E402
+from tests.lib.thorough import each_value_once  # noqa: E402
 
 QUICK = {
     "xla_backend_optimization_level": 0,
@@ -56,49 +87,71 @@ ON_SEVERAL_DEVICES = (
 """`test_several_devices.py` runs these in a process of their own, that has more than one: all
 others take a quarter longer there."""
 collect_ignore = [] if "JAX_NUM_CPU_DEVICES" in os.environ else list(ON_SEVERAL_DEVICES)
-MOST_BYTES = 4e9
-MORE_BYTES = 0.5e9
+MOST_BYTES = 1.4e9
+MORE_BYTES = 0.3e9
 """Memory of a process at which compiled programs are let go, on a machine that has five times as
 much, and growth at which they are again: files that share nothing compile everything anew."""
 PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 """Where compiled programs are kept: most of the time of the tests is compiling."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of these tests."""
+    parser.addoption("--thorough", action="store_true", help="run tests marked thorough too")
+    parser.addoption("--picture", metavar="FILE", help="write what the run cost, as JSON")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """A warning raised in our own package is an error; programs compile quickly and are kept."""
+    if config.option.picture:
+        config.pluginmanager.register(Picture(config))
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(PROGRAMS / "jaxstruct" / "tests"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+        # Half of the processor time of a file whose programs are all there (15.4 s and 7.6 s).
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     # Operands of unequal rank never broadcast in silence: a missing axis is an error. For all tests
     # and their fixtures at once, because a compiled program belongs to one such setting.
     jax.config.update("jax_numpy_rank_promotion", "raise")
     if not hasattr(config, "workerinput"):  # workers inherit the environment
-        _compile_quickly()
+        _compile_quickly(config)
     gc.set_threshold(100_000, 50, 100)  # tracing makes objects by the million, few of them garbage
 
 
-def _compile_quickly() -> None:
+def _compile_quickly(config: pytest.Config) -> None:
     """Set XLA_FLAGS, unless it is set, to the options that the compiler knows.
 
-    It would end the process over any other; and it reads them once, so another process asks it.
+    It would end the process over any other; and it reads them once: so this process asks only where
+    others run the tests (seconds sooner), else another one does.
     """
     if "XLA_FLAGS" in os.environ:
         return
-    asks = "from jaxstruct.core.compiler import knows; print(*[knows(*o) for o in {}])"
-    call = [sys.executable, "-c", asks.format(list(QUICK.items()))]
-    answers = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
+    if config.getoption("numprocesses", None):
+        answers = [str(knows(*option)) for option in QUICK.items()]
+    else:
+        asks = "from jaxstruct.core.compiler import knows; print(*[knows(*o) for o in {}])"
+        call = [sys.executable, "-c", asks.format(list(QUICK.items()))]
+        answers = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
     flags = zip(QUICK.items(), answers, strict=True)
     os.environ["XLA_FLAGS"] = " ".join(
         f"--{name}={str(value).lower()}" for (name, value), known in flags if known == "True"
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The costliest files first; xdist, set not to sort files itself, hands them out in order."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The costliest files first; xdist, set not to sort files itself, hands them out in order.
+
+    Without --thorough the plain tests alone.
+    """
     tests = pathlib.Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(COSTLIEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
+    if config.option.thorough or "thorough" in config.option.markexpr:
+        return
+    kept = each_value_once([item for item in items if not item.get_closest_marker("thorough")])
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def _resident_bytes() -> float:

@@ -73,6 +73,7 @@ def assert_equal_answers(quick, full, tied):
     assert finite >= len(tied) / 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name, number", [("viterbi", 2), ("k best", 7), ("marginals", 2), ("levels", 7)]
 )
@@ -88,6 +89,7 @@ def test_chain_oracles(name, number):
     assert_the_same(jax.vmap(CHAIN[name]), (arguments, given.tied))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TREE)
 def test_tree_oracles(name):
     """Odd seeds have integer potentials."""
@@ -111,6 +113,7 @@ def test_tree_oracles(name):
     assert_the_same(jax.vmap(oracle, axes), *several)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("oracle", [global_alignment, local_alignment])
 def test_alignment_oracles(oracle):
     random, count = np.random.default_rng(0), 600

@@ -16,6 +16,7 @@ import experiments
 import jaxstruct
 from experiments import command_module, commands
 from experiments.lib.options import names
+from tests.lib.thorough import thorough_after
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -47,6 +48,7 @@ def _run_page(page: str, capsys) -> tuple[list[str], dict]:
     return capsys.readouterr().out.splitlines(), names
 
 
+@pytest.mark.thorough
 def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
     (status, right, margins), _ = _run_page("docs/guide/sets_of_labels.md", capsys)
     assert status == "CONVERGED True"
@@ -56,6 +58,7 @@ def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
     assert large > small + 0.2
 
 
+@pytest.mark.thorough
 def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
     """What the page prints is what it shows; its file is one that the command reads."""
     from experiments.label_graphs.data import read_graphs
@@ -73,6 +76,7 @@ def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
     assert [one.labels.tolist() for one in graphs] == [["a", "b", "b"], ["b", "a"]]
 
 
+@pytest.mark.thorough
 def test_losses_as_layers(capsys) -> None:
     network, potentials = _blocks("docs/tasks/networks.md")
     exec(network, {})  # noqa: S102
@@ -126,23 +130,26 @@ def test_what_a_page_shows_is_compared_with_what_it_prints() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        "README.md",
-        "docs/estimators.md",
-        "docs/guide/dependencies.md",
-        "docs/guide/assignments.md",
-        "docs/guide/segments.md",
-        "docs/guide/rankings.md",
-        "docs/own_data.md",
-        "docs/tasks/bulk.md",
-        "docs/tasks/large_data.md",
-        "docs/tasks/oracles.md",
-        "docs/tasks/own_structure.md",
-        "docs/tasks/performance.md",
-        "docs/tasks/permutations.md",
-        "docs/tasks/segmentation.md",
-        "docs/tasks/uncertain_labels.md",
-    ],
+    thorough_after(
+        1,
+        [
+            "README.md",
+            "docs/estimators.md",
+            "docs/guide/dependencies.md",
+            "docs/guide/assignments.md",
+            "docs/guide/segments.md",
+            "docs/guide/rankings.md",
+            "docs/own_data.md",
+            "docs/tasks/bulk.md",
+            "docs/tasks/large_data.md",
+            "docs/tasks/oracles.md",
+            "docs/tasks/own_structure.md",
+            "docs/tasks/performance.md",
+            "docs/tasks/permutations.md",
+            "docs/tasks/segmentation.md",
+            "docs/tasks/uncertain_labels.md",
+        ],
+    ),
 )
 def test_every_program_prints_what_its_page_shows(capsys, monkeypatch, tmp_path, page) -> None:
     """Comments at the start of a line, or beside a print, are what it prints; ... is anything."""

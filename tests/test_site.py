@@ -83,6 +83,7 @@ def test_every_card_has_a_picture_of_what_is_kept(pictures, tmp_path) -> None:
     assert drawn == set(re.findall(r"^:img-top: pictures/(\w+).png", index, flags=re.M))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["classes", "strings"])
 def test_what_is_kept_is_what_is_learned(pictures, name) -> None:
     """Of the two machines that compile soonest."""
@@ -90,6 +91,7 @@ def test_what_is_kept_is_what_is_learned(pictures, name) -> None:
     assert pictures.PICTURES[name][0]() == kept
 
 
+@pytest.mark.thorough
 def test_pages_state_the_errors_of_the_pictures(pictures) -> None:
     """A smaller grid than the one that is kept is read better under the graph, too."""
     wrong = pictures.train_graphs(size=10, trained=3)["wrong"]

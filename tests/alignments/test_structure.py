@@ -211,6 +211,7 @@ def test_sparseness_of_alignments(gaps):
     assert any(np.any(first != last) for first, last in ends)
 
 
+@pytest.mark.thorough
 def test_float32_alone_and_with_more_padding():
     """One example, and padded further: the same alignment."""
     data, i = aligned_pairs(n, M, N, True), 3

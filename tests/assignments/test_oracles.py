@@ -60,6 +60,7 @@ def test_thousands_of_best_matchings(shape, complete):
     assert (0 < empty < 200) if complete else not empty
 
 
+@pytest.mark.thorough
 @KINDS
 def test_best_matchings_of_float64(x64, complete):
     given = cases(1, 300, 4, 4)
@@ -113,6 +114,7 @@ def test_larger_sets_cost_what_scipy_finds(shape):
         assert len(set(y.tolist())) == R
 
 
+@pytest.mark.thorough
 @KINDS
 def test_alone_as_in_a_batch_and_with_more_padding(complete):
     given = typed(cases(5, 48, 4, 3), "float32")

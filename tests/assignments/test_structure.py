@@ -110,6 +110,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64, unmatched, loss, form
     np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=2e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_slack"])
 def test_slack_rescaling_is_certified(x64, formulation):
     data, *truth = enumerated(True, "rows")
@@ -119,6 +120,7 @@ def test_slack_rescaling_is_certified(x64, formulation):
     np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=1e-4)
 
 
+@pytest.mark.thorough
 def test_a_list_that_lacks_what_is_above_is_found_out():
     """check_problem tries the oracle that proves most: here it says that there is nothing."""
     random = np.random.default_rng(4)

@@ -76,6 +76,7 @@ def test_value_and_gradient_are_those_of_all_trees(x64, features, scale):
     np.testing.assert_allclose(cases.flat(slope), gradient, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_float32(features):
     problem = weighted_grammar(cases.grammar(SEED))
     x, y = cases.examples(SEED)
@@ -86,6 +87,7 @@ def test_float32(features):
     np.testing.assert_allclose(cases.flat(slope), gradient, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_training_finds_the_optimum_whole_and_in_buckets(x64, features):
     problem, C = weighted_grammar(cases.grammar(SEED), dtype="float64"), 20.0
     x, y = cases.examples(SEED)

@@ -184,6 +184,7 @@ def test_c2_of_n_over_2_C_gives_the_objective_of_crfsuite() -> None:
     assert np.linalg.norm(truth.optimum(2 * C)[0] - w) > 0.1 * np.linalg.norm(w)
 
 
+@pytest.mark.thorough
 def test_padding_and_the_size_of_blocks_change_nothing(x64: None) -> None:
     """One block, or blocks of 8 rows whose sequences have more padding and a padded row."""
     data, problem = random_sequences(4, n=9, T=4, d=3, S=3), SMALL.problem(PLAIN, dtype="float64")
@@ -243,6 +244,7 @@ def test_float32_counts_what_it_rounds(train: Callable, mean: float) -> None:
     assert f"gap {found.gap:.2g}, rounding {found.rounding:.2g}" in found.message
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("structure", ["trees", "graphs", "kernel classes"])
 def test_the_rounding_of_any_structure_is_what_float64_finds(structure: str) -> None:
     """float32 is off by no more than it says, and says that it is off by little."""
@@ -328,6 +330,7 @@ def _log_loss(theta: jax.Array, y: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(theta) - theta[y]
 
 
+@pytest.mark.thorough
 def test_any_structure_with_a_log_loss_logistic_regression() -> None:
     random = np.random.default_rng(7)
     x, y = random.normal(size=(30, 4)).astype(np.float32), random.integers(0, 3, 30)

@@ -58,6 +58,7 @@ def test_with_a_linear_kernel_it_is_the_linear_field(x64: None) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_gaussian_kernel_by_every_trainer(x64: None) -> None:
     """Against scipy's optimum over features that are the rows of a Cholesky factor of K."""
     kernel, problem = gaussian(1.0), chain(M, 3, **PLAIN, dtype="float64")

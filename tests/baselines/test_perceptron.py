@@ -51,6 +51,7 @@ def test_it_is_the_online_perceptron(data: Sequences, chunk: int, seed: int) -> 
     agree(found, online_perceptron(chain_outputs(data, MODEL), order))
 
 
+@pytest.mark.thorough
 def test_rich_chains_in_float64(x64: None) -> None:
     """Label triples, ends, features of label pairs, sparse tokens, forbidden label sequences."""
     model, random = RICH | MODEL, np.random.default_rng(2)
@@ -76,6 +77,7 @@ def test_buckets_and_padding_change_the_order_alone() -> None:
     agree(one, online_perceptron(outputs, orders([np.arange(N)], 4, 3, 5)))
 
 
+@pytest.mark.thorough
 def test_multiclass_in_buckets_of_any_kind() -> None:
     random = np.random.default_rng(4)
     x, y = random.integers(-3, 4, (20, 2)).astype(np.float32), random.integers(0, 3, 20)

@@ -39,6 +39,7 @@ def test_without_a_dual_there_is_none():
         assert (x.parts[0].gram is not None) == dual
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_a_training_by_features_is_that_by_products(x64, way):
     data = random_sequences(0, 12, 9, 4, 3)

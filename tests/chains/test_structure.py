@@ -25,6 +25,7 @@ from tests.chains.structure_cases import (
     random_sequences,
     sparse_tokens,
 )
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import flat
 
 HALF = [model for model in MODELS if (model.order + model.start_stop + model.pair_features) % 2]
@@ -35,13 +36,15 @@ EVERY = [
 ]
 """Of kinds of tokens and options of Psi any three together: sparse tokens have one half of the
 models, of an odd number of options, dense tokens and kernels the other half."""
+EVERY = [*EVERY[::5], *(one for one in EVERY if one not in EVERY[::5])]  # every kind at first
 TRIPLES = Model(order=2, start_stop=True)
-HOOKS = [("dense", TRIPLES), ("sparse", PLAIN), ("sparse", RICH), ("kernel", RICH)]
+HOOKS = [("dense", TRIPLES), ("kernel", RICH), ("sparse", PLAIN), ("sparse", RICH)]
 
 
-def each(cases):
+def each(cases, plain=99):
+    """Of so many cases in a plain run."""
     names = [f"{way}-{model.name}" for way, model in cases]
-    return pytest.mark.parametrize("way, model", cases, ids=names)
+    return pytest.mark.parametrize("way, model", thorough_after(plain, cases), ids=names)
 
 
 N, K, T, S, D = 12, 5, 4, 3, 3
@@ -129,7 +132,7 @@ def psi_of(model, way, data, planes):
     )
 
 
-@each(EVERY)
+@each(EVERY, plain=3)
 def test_score_is_the_inner_product_with_psi(x64, way, model):
     """(4.20) is <w, Psi> with Psi of (4.21) and the extensions of 4.4.1."""
     data, problem, (w, x, planes, _) = of_case(way, model)
@@ -143,7 +146,7 @@ def test_score_is_the_inner_product_with_psi(x64, way, model):
     assert np.abs(score).max() > 1
 
 
-@each(HOOKS)
+@each(HOOKS, plain=2)
 def test_hooks_against_numpy(x64, way, model):
     """Sums of Psi are what w moves by, and <Psi, Psi'> is (4.22)."""
     data, problem, (w, x, planes, c) = of_case(way, model)
@@ -162,7 +165,7 @@ def test_hooks_against_numpy(x64, way, model):
     assert np.abs(gram).max() > 1 and np.abs(values).max() > 1
 
 
-@each([HOOKS[0], HOOKS[3]])
+@each(HOOKS[:2], plain=1)
 def test_hooks_agree_with_their_definitions(x64, way, model):
     """What `make_problem` derives from the required functions by transposition.
 
@@ -182,6 +185,7 @@ def test_hooks_agree_with_their_definitions(x64, way, model):
         np.testing.assert_allclose(have, want, rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_float32_and_one_position():
     """T = 1: no transitions at all; the dtype is that of the problem."""
     data = random_sequences(0, 6, 1, D, S, shortest=0)
@@ -227,6 +231,7 @@ def norms_of(problem, x, planes):
     return jax.vmap(problem.space.plane_norms)(x, planes[:, 0], planes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("eta", [0.0, 0.7, 3.0])
 def test_proposition_24(x64, eta):
     """|Psi(x, y) - Psi(x, y')|^2 <= 2 l^2 (R^2 + eta^2), all but attained by equal tokens."""
@@ -291,6 +296,7 @@ def by_gram(problem, w, x, planes, c):
     )
 
 
+@pytest.mark.thorough
 def test_gram_of_integers_serves_as_well(x64):
     """Of dense tokens and of sparse ones it is the same matrix."""
     data, problem, (w, _, planes, c) = of_case("sparse", RICH)
@@ -303,7 +309,7 @@ def test_gram_of_integers_serves_as_well(x64):
     assert np.abs(np.asarray(found[1])).max() > 1
 
 
-@each([("dense", RICH), ("sparse", RICH), ("sparse", TRIPLES), ("kernel", PLAIN)])
+@each([("sparse", RICH), ("kernel", PLAIN), ("dense", RICH), ("sparse", TRIPLES)], plain=1)
 def test_features_serve_as_well_as_their_gram(x64, way, model):
     """Planes of long sequences are multiplied through their features."""
     _, problem, (w, x, planes, c) = of_case(way, model)
@@ -349,16 +355,15 @@ def looked_up(problem, w, x, planes, y, occupied):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
-@each([("dense", PLAIN), ("sparse", TRIPLES), ("kernel", PLAIN)])
+@each([("sparse", TRIPLES), ("dense", PLAIN), ("kernel", PLAIN)], plain=1)
 def test_plane_differences(x64, way, model, share):
     """Only parts at which planes differ are read; differences and balanced sums are the same."""
-    for kernel in (False, True):
-        _check_differences(way, model, share, T=20, S=3, kernel=kernel)
+    _check_differences(way, model, share, T=20, S=3)
 
 
 @pytest.mark.parametrize("share", [0, 0.5, 1])
 @pytest.mark.parametrize("by_features", [False, True])
-@each([("dense", TRIPLES), ("sparse", PLAIN), ("sparse", TRIPLES), ("kernel", PLAIN)])
+@each([("sparse", TRIPLES), ("kernel", PLAIN), ("dense", TRIPLES), ("sparse", PLAIN)], plain=2)
 def test_outputs_are_looked_up_among_planes(x64, way, model, by_features, share):
     """Scores, inner products, and whether an output is there, of occupied slots alone."""
     data, problem, (w, x, planes, _) = of_case(way, model)
@@ -376,6 +381,7 @@ def test_outputs_are_looked_up_among_planes(x64, way, model, by_features, share)
     assert np.abs(gram).max() > 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "model, T, S, kinds",
     [
@@ -389,7 +395,7 @@ def test_places_are_as_narrow_as_they_fit(x64, model, T, S, kinds):
     assert tuple(str(leaf.dtype) for leaf in (apart.tokens.positions, apart.labels)) == kinds
 
 
-def _check_differences(way, model, share, T, S, kernel=False):
+def _check_differences(way, model, share, T, S):
     n = 9
     data, random = random_sequences(0, n, T, D, S, shortest=0), np.random.default_rng(2)
     problem, x = data.problem(model, way), data.inputs(way)
@@ -416,6 +422,7 @@ def _check_differences(way, model, share, T, S, kernel=False):
     return apart
 
 
+@pytest.mark.thorough
 def test_a_long_gram_matrix_of_integers_serves_as_well(x64):
     """It is widened some rows at a time where these fill it, else whole."""
     for T in (128, 100):

@@ -155,6 +155,7 @@ def by_differences(problem, w, x, planes, index, c):
     return differences.values(v, x, apart, index), differences.pack(moved, x)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["dense", "sparse"])
 def test_windows_of_long_sequences_are_read_where_planes_differ(x64, way):
     """Only the tokens at which planes differ are kept, with their neighbours."""
@@ -175,6 +176,7 @@ def test_windows_of_long_sequences_are_read_where_planes_differ(x64, way):
     np.testing.assert_allclose(flat(also), moved, rtol=0, atol=1e-11)
 
 
+@pytest.mark.thorough
 def test_training_with_a_window(x64):
     """The certified optimum is that of the wide tokens, all constraints enumerated; predictions
     too, of both kinds of tokens."""

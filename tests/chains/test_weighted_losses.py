@@ -34,6 +34,7 @@ def examples():
     return list(tokens), (tokens @ scorer + random.normal(size=(20, 5, 3))).argmax(axis=2).tolist()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["1:3:10", "reals", "one is 0"])
 def test_slack_rescaling_converges(x64, name):
     """Searched for, each of these ended INEXACT_ORACLE. In float32 block ascent may stall."""

@@ -29,6 +29,7 @@ def _alignments():
     return js.alignments.pairwise_alignment(4), js.alignments.alignment_inputs(letters, letters)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "given, of",
     [(_alignments, "k_best"), (lambda: trees(0, 16, None)[:2], "k_best"), (_chains, "marginals")],

@@ -10,6 +10,7 @@ from scipy.stats import chi2
 import jaxstruct as js
 from tests.confidence.cases import LOG_LINEAR, case, one, parts, ranked
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 NUMBER, T = 400, 0.7
 SAMPLED = ("classes", "candidates", "chain", "graph", "sets", "own")
@@ -42,7 +43,7 @@ def test_marginals_are_sums_over_all_outputs(name) -> None:
             np.testing.assert_allclose(share, wanted, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("name", thorough_after(3, SAMPLED))
 def test_samples_and_losses_have_the_probabilities_of_all_outputs(name) -> None:
     """Pearson's statistic over all inputs."""
     given, best, p, log_z = listed(name)

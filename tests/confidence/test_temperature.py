@@ -10,9 +10,10 @@ from scipy.optimize import minimize_scalar
 import jaxstruct as js
 from tests.confidence.cases import case, one, ranked
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 
-@pytest.mark.parametrize("name", ["classes", "chain", "graph", "own"])
+@pytest.mark.parametrize("name", thorough_after(2, ["classes", "chain", "graph", "own"]))
 def test_it_minimises_the_held_out_log_loss(name) -> None:
     """On outputs that were drawn at another temperature, with the loss before and after."""
     given = case(name)

@@ -230,6 +230,7 @@ def test_nothing_to_gain() -> None:
     np.testing.assert_allclose(found.bound, [0, 0.2, 0, 0], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_float32_within_its_rounding() -> None:
     for make in MAKERS:
         points, delta_max = make(np.random.default_rng(4), 1500, 12)

@@ -99,6 +99,7 @@ def test_what_is_refused(matrix, options, match):
     refused(match, js.from_scipy, matrix, **options)
 
 
+@pytest.mark.thorough
 def test_training_on_them_is_training_on_the_dense_rows():
     random = np.random.default_rng(3)
     table = random.normal(size=(12, 5)) * (random.random((12, 5)) < 0.5)

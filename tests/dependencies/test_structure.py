@@ -62,6 +62,7 @@ def test_the_contract():
     assert not report.faults, report
 
 
+@pytest.mark.thorough
 def test_hashed_features_and_labels_keep_the_contract():
     sentences, trees = treebank(2, 8, 4, labels="pqr", projective=False)
     data = prepared(sentences, trees, table=7, label_table=3, projective=False)
@@ -106,6 +107,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64, labels, projective, f
     np.testing.assert_allclose(found.dual, truth.objective, rtol=2e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("formulation", "labels", "projective"),
     [("svm1_slack", "", True), ("svm2_slack", "pq", False)],

@@ -15,7 +15,6 @@ OPTIONS = dict(loss="labelled_hamming", min_count=1, templates=["head.tag child.
                label_templates=["child.tag"])  # fmt: skip
 
 
-@pytest.mark.smoke
 def test_the_optimum_is_that_of_fit():
     model = DependencyParser(C=10.0, **OPTIONS).fit(X, Y)
     solution = js.fit(*js.dependencies.prepare(X, Y, **OPTIONS), C=10.0)
@@ -24,6 +23,7 @@ def test_the_optimum_is_that_of_fit():
     assert clone(model).get_params() == model.get_params()
 
 
+@pytest.mark.thorough
 def test_heads_alone_and_log_loss():
     heads = [[head for head, _ in tree] for tree in Y]
     model = DependencyParser(

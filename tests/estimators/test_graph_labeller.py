@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -44,6 +45,7 @@ def test_log_loss_and_its_certificate() -> None:
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.thorough
 def test_a_pipeline_and_a_grid_search() -> None:
     X, y = paths()
     model = make_pipeline(FunctionTransformer(list), GraphLabeller(plans=True, constant=0.0))

@@ -53,6 +53,7 @@ def test_probabilities_are_those_of_enumeration() -> None:
     assert not hasattr(MultiLabelClassifier(), "predict_proba")
 
 
+@pytest.mark.thorough
 def test_independent_labels_are_logistic_regressions() -> None:
     X, y = scenes()
     model = MultiLabelClassifier(objective="log_loss", pairs=False, constant=0.0).fit(X, y)
@@ -63,6 +64,7 @@ def test_independent_labels_are_logistic_regressions() -> None:
         np.testing.assert_allclose(model.predict_proba(X)[:, label], expected, atol=0.01)
 
 
+@pytest.mark.thorough
 def test_a_pipeline_and_a_grid_search() -> None:
     X, y = scenes()
     model = make_pipeline(StandardScaler(), MultiLabelClassifier(constant=0.0))

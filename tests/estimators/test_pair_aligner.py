@@ -39,6 +39,7 @@ def test_the_score_counts_partners_of_letters() -> None:
     assert model.score(PAIRS[:2], ROWS[:1] + [ROWS[1]], [1, 0]) == 1.0
 
 
+@pytest.mark.thorough
 def test_a_pipeline_and_a_grid_search() -> None:
     model = make_pipeline(FunctionTransformer(list), PairAligner(letters="ACGT"))
     grid = {"pairaligner__C": [1.0, 10.0]}

@@ -60,6 +60,7 @@ def test_scores_and_weights_are_those_asked_for() -> None:
     assert 0 < named.best_score_ <= 1 and named.score(X, y) > 0.8
 
 
+@pytest.mark.thorough
 def test_sequences_are_searched_too() -> None:
     X, y = sentences()
     search = PathSearchCV(SequenceLabeller(), [1.0, 100.0], cv=reordered(24)).fit(X, y)
@@ -97,6 +98,7 @@ def test_errors_name_the_argument(estimator: object, Cs: list, message: str) -> 
     refused(message, lambda: PathSearchCV(estimator, Cs).fit(*blobs()))
 
 
+@pytest.mark.thorough
 def test_flat_queries_are_searched_in_a_pipeline() -> None:
     """With folds of whole queries, whatever the order of the rows."""
     random = np.random.default_rng(0)

@@ -23,7 +23,6 @@ def rare(seed, n=200):
     return X, np.where(X[:, 0] + random.normal(size=n) > 1.8, "yes", "no")
 
 
-@pytest.mark.smoke
 def test_a_ranker_has_the_optimum_of_fit():
     X, y = queries(5, 20, most=3)
     ranker = DocumentRanker(C=20.0, at=2).fit(X, y)
@@ -70,6 +69,7 @@ def test_scikit_learn_is_refused_in_its_words(check):
     check("MeasureClassifier", MeasureClassifier())
 
 
+@pytest.mark.thorough
 def test_a_search_of_c_scores_by_the_measure():
     X, y = rare(2)
     halves = np.arange(100), np.arange(100, 200)
@@ -121,6 +121,7 @@ def test_the_order_of_a_file_changes_no_score(graded):
     assert model.score(x, labels) == model.score(x[::-1], labels[::-1]) == 0.5
 
 
+@pytest.mark.thorough
 def test_flat_rows_with_their_queries(graded):
     """In any order; predictions come back in that of the rows."""
     X, y, ranker = graded

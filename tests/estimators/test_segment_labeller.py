@@ -14,7 +14,6 @@ from tests.segments.cases import names, tagged
 X, SPANS = names()
 
 
-@pytest.mark.smoke
 def test_the_optimum_is_that_of_fit():
     model = SegmentLabeller(C=10.0, phrases=["word"]).fit(X, SPANS)
     solution = js.fit(*js.segments.prepare(X, SPANS, phrases=["word"]), C=10.0)

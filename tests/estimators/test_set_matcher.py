@@ -11,7 +11,6 @@ from tests.assignments.cases import examples
 from tests.lib.refusals import refused
 
 
-@pytest.mark.smoke
 def test_the_optimum_is_that_of_fit():
     X, y = examples(9, 16)
     model = SetMatcher(C=16.0, loss="items").fit(X, y)

@@ -27,6 +27,13 @@ from tests.estimators.cases import blobs
 from tests.lib.refusals import refused
 
 
+def with_ones() -> tuple[np.ndarray, np.ndarray]:
+    """A constant of their own, to be trained without another: programs of one shape for all."""
+    X, y = blobs()
+    return np.column_stack([X, np.ones(len(X))]), y
+
+
+@pytest.mark.thorough
 def test_scikit_learn_finds_nothing_to_complain_of() -> None:
     results = check_estimator(StructuralClassifier(), on_skip=None)
     assert len(results) > 50
@@ -38,7 +45,7 @@ def test_scikit_learn_finds_nothing_to_complain_of() -> None:
 @pytest.mark.smoke
 def test_the_optimum_is_that_of_liblinear_at_its_C() -> None:
     """A C of n times LinearSVC's, whose multiclass machine has our objective."""
-    X, y = blobs()
+    X, y = with_ones()
     model = StructuralClassifier(0.1 * len(y), constant=0.0, tol=1e-4).fit(X, y)
     peer = LinearSVC(
         C=0.1, multi_class="crammer_singer", fit_intercept=False, tol=1e-6, max_iter=100_000
@@ -104,7 +111,7 @@ def test_equal_examples_and_their_order_play_no_part() -> None:
 
 
 def test_log_loss_is_logistic_regression() -> None:
-    X, y = blobs()
+    X, y = with_ones()
     weights = np.random.default_rng(1).uniform(0, 2, 60)
     model = StructuralClassifier(objective="log_loss", constant=0.0, tol=1e-4).fit(X, y, weights)
     peer = LogisticRegression(C=100 / weights.sum(), fit_intercept=False, tol=1e-8)

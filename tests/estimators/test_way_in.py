@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,13 @@ WAYS: dict[str, tuple[Any, Any, Any, str]] = {
 """An estimator of options of its own, X, y, and what its explanation names."""
 
 
+@functools.cache
+def trained(way: str) -> Any:
+    """The estimator of a way, trained once for all tests."""
+    estimator, X, y, _ = WAYS[way]
+    return clone(estimator).fit(X, y)
+
+
 def _plain(found: Any) -> list:
     """Predictions as a model gives them: labels, and sets in place of indicators."""
     if not isinstance(found, np.ndarray):
@@ -81,7 +89,7 @@ def _plain(found: Any) -> list:
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in ("queries", "log-linear")])
 def test_iterators_are_read_once(way: str) -> None:
     model, X, y, _ = WAYS[way]
-    lists, read = clone(model).fit(X, y), clone(model).fit(iter(X), iter(y))
+    lists, read = trained(way), clone(model).fit(iter(X), iter(y))
     assert _plain(read.predict(iter(X))) == _plain(lists.predict(X))
     assert read.score(iter(X), iter(y)) == lists.score(X, y)
 
@@ -101,10 +109,9 @@ def test_weights_of_labels_are_refused_by_their_name(model: Any, weight: Any) ->
 
 @pytest.mark.parametrize("way", WAYS)
 def test_from_data_to_a_model_file_and_what_it_has_learned(way: str, tmp_path) -> None:
-    estimator, X, y, named = WAYS[way]
-    with pytest.raises(NotFittedError):
-        js.save(type(estimator)(**estimator.get_params(deep=False)), tmp_path / "none")
-    estimator.fit(X, y)
+    unfitted, X, _, named = WAYS[way]
+    refused("", js.save, clone(unfitted), tmp_path / "none", error=NotFittedError)
+    estimator = trained(way)
     model = js.load(js.save(estimator, tmp_path / "own.model"))
     X = list(X) if isinstance(X, np.ndarray) else X
     assert model.predict(X) == _plain(estimator.predict(X)) == [*js.predict_stream(estimator, X)]
@@ -139,8 +146,8 @@ def test_a_pipeline_gives_the_model_of_its_last_step() -> None:
 
 @pytest.mark.parametrize("way", ["classes", "log-linear", "sequences", "graphs", "alignments"])
 def test_confidence_takes_the_model_of_an_estimator(way: str, tmp_path) -> None:
-    estimator, X, y, _ = WAYS[way]
-    model = estimator.fit(X, y).model_
+    estimator, X = trained(way), WAYS[way][1]
+    model = estimator.model_
     assert model is estimator.model_
     best = js.confidence.k_best(*model.on(X), k=2)
     assert model.decode(best.outputs[0], X) == _plain(estimator.predict(X))

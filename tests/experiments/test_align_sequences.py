@@ -317,26 +317,6 @@ def test_long_sequences_go_in_small_batches():
     assert batch_size(100) == 64 and batch_size(1000) == 32 and batch_size(20000) == 1
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"aligned": None, "align": None}, "aligned, align: name a file"),
-        ({"aligned": None}, "matrix: --align needs --aligned"),
-        ({"gap_open": 1.0}, "gap_open, gap_extend, gap_costs: these go with --matrix"),
-        ({"gap_costs": "g.json"}, "gap_open, gap_extend, gap_costs: these go with --matrix"),
-        ({"matrix": "m", "gap_costs": "g", "gap_extend": 1.0}, "gap_costs: give either this file"),
-        ({"matrix_scale": -1.0}, "matrix_scale: got -1.0"),
-        ({"held_out": 1.0}, "held_out: got 1.0"),
-        ({"alphabet": "AAC"}, "alphabet: 'AAC' is none of protein, .*, nor letters"),
-        ({"alphabet": "AC"}, "pair 1, '0a' with '0b'"),
-    ],
-)
-def test_options_that_do_not_fit_are_named(options, tmp_path, changes, message):
-    with kept_settings(), pytest.raises(ValueError, match=message):
-        align_sequences.run(options.replace(output=str(tmp_path), **changes))
-    assert not list(tmp_path.iterdir())
-
-
 def test_matrices_that_do_not_fit(options, outcome, tmp_path):
     loaded = options.replace(aligned=None, matrix=str(tmp_path / "m"), output=str(tmp_path / "o"))
     (tmp_path / "m").write_text("  A C\nA 1 0\nC 0 1\n")

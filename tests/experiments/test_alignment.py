@@ -101,21 +101,6 @@ def test_means():
     assert best_gap_cost(rows) == 1.0
 
 
-@pytest.mark.parametrize(
-    "field, value, message",
-    [
-        ("sizes", ("0",), "sizes"),
-        ("epsilons", ("0",), "epsilons"),
-        ("readings", ("left:1",), "readings: got 'left:1'"),
-        ("readings", ("end",), "padding:c_over_n"),
-    ],
-)
-def test_options_that_do_not_fit(field, value, message, tmp_path):
-    options = Options(output=str(tmp_path), compilation_cache=False).replace(**{field: value})
-    with kept_settings(), pytest.raises(ValueError, match=message):
-        alignment.run(options)
-
-
 def test_ctrl_c_keeps_the_samples_that_are_done_and_resume_goes_on(tmp_path, monkeypatch):
     trained = {"n": 4, "status": Status.EPSILON}
     monkeypatch.setattr(alignment, "svm_trial", stop_after(1, trained))

@@ -8,6 +8,7 @@ from experiments import alignment_speed
 from tests.experiments.scripts import kept_settings, strict_json
 
 
+@pytest.mark.thorough
 def test_small_run(tmp_path) -> None:
     options = alignment_speed.Options(
         sizes=("3x4",), batch=4, peer_pairs=2, repeats=2, output=str(tmp_path), progress=False
@@ -23,10 +24,3 @@ def test_small_run(tmp_path) -> None:
         assert 0 < row["least"] <= row["median"]
         assert row["pairs_per_second"] == pytest.approx(1e3 * row["pairs"] / row["least"])
     assert strict_json(tmp_path / "alignment_speed.json")["rows"][0]["M"] == 3
-
-
-@pytest.mark.parametrize("text", ["9", "9x", "ax5", "0x5", "9x50x2"])
-def test_a_size_is_two_lengths(text: str, tmp_path) -> None:
-    options = alignment_speed.Options(sizes=(text,), output=str(tmp_path))
-    with kept_settings(), pytest.raises(ValueError, match="M x N"):
-        alignment_speed.run(options)

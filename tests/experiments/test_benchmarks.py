@@ -36,6 +36,7 @@ def here(monkeypatch):
         yield
 
 
+@pytest.mark.thorough
 def test_a_row_a_task(here, tmp_path, monkeypatch):
     small = ROWS["texts"]._replace(size=60, tolerance=1e-2)
     monkeypatch.setitem(ROWS, "texts", small)
@@ -53,6 +54,7 @@ def test_a_row_a_task(here, tmp_path, monkeypatch):
     assert line[:2] == ["texts", "0.01"] and "LinearSVC" in line
 
 
+@pytest.mark.thorough
 def test_an_estimator_predicts_too_beside_others(here, tmp_path, monkeypatch):
     for name, value in {"CS": (0.1, 1.0), "FOLDS": 2, "HELD_OUT": 60}.items():
         monkeypatch.setattr(users, name, value)
@@ -67,6 +69,7 @@ def test_an_estimator_predicts_too_beside_others(here, tmp_path, monkeypatch):
     assert [line[0] for line in outcome.table.rows] == ["grid", "grid+predict"]
 
 
+@pytest.mark.thorough
 def test_each_further_peer_has_lines_and_one_that_is_missing_has_none(here, tmp_path, monkeypatch):
     def missing() -> Tool:
         raise ImportError("no such package")
@@ -113,11 +116,13 @@ def test_a_row_has_the_peers_that_it_names(name):
     assert set(work.peers) == set(row.peers) - set(row.published) and work.n > 1
 
 
+@pytest.mark.thorough
 def test_rows_of_fit_do_not_carry_the_memory_of_scikit_learn():
     words = "import sys, experiments.benchmarks.command; sys.exit('sklearn' in sys.modules)"
     subprocess.run([sys.executable, "-c", words], check=True)
 
 
+@pytest.mark.thorough
 def test_growth_has_a_slope(here, tmp_path):
     options = Options(growth=("30", "60"), output=str(tmp_path), tolerance=1e-1, progress=False)
     outcome = benchmarks.run(options.replace(tasks=("texts",)))
@@ -127,6 +132,7 @@ def test_growth_has_a_slope(here, tmp_path):
     assert benchmarks._trainings(options, benchmarks.GROWING) == ("texts", "sentences")
 
 
+@pytest.mark.thorough
 def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     options = Options(
         tasks=("texts",), path=("1", "0.1"), size=60, output=str(tmp_path), progress=False
@@ -141,6 +147,7 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     assert (tmp_path / "benchmarks_path.png").exists()
 
 
+@pytest.mark.thorough
 def test_a_warm_round_by_part(here, tmp_path):
     options = Options(tasks=("texts",), profile=True, size=20, output=str(tmp_path), progress=False)
     outcome = benchmarks.run(options)
@@ -160,6 +167,7 @@ def test_visits_are_counted_call_by_call():
     assert digest(first) == digest(uncounted)
 
 
+@pytest.mark.thorough
 def test_a_training_on_a_mesh(here, tmp_path, monkeypatch):
     """Of one device, which is what tests have."""
     monkeypatch.setattr(benchmarks, "have_devices", lambda count: None)

@@ -54,6 +54,7 @@ def test_one_file_is_measured(tmp_path, capsys) -> None:
     assert printed.out == "" and "records a second" in printed.err
 
 
+@pytest.mark.thorough
 def test_small_run(tmp_path) -> None:
     options = command.Options(
         sentences=0, texts=40, devices=("2",), output=str(tmp_path), progress=False,

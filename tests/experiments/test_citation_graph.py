@@ -76,15 +76,3 @@ def test_every_word_counts_once() -> None:
     for row, own, value in zip(papers.words, indices, values, strict=True):
         assert sorted(own[value > 0]) == [*np.unique(row), 12] and value.max() == 1
         assert (own[value == 0] == DRAWING.features).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"most": 9}, "most: got 9, expected at least fewest = 10"),
-        ({"vocabulary": 2}, "vocabulary: got 2, expected a word a topic, 3"),
-    ],
-)
-def test_what_does_not_fit_is_refused(options: dict, message: str) -> None:
-    with kept_settings(), pytest.raises(ValueError, match=message):
-        citation_graph.run(SMALL.replace(**options))

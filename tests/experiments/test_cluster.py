@@ -72,6 +72,7 @@ def ends(folder):
     return [json.loads((folder / f"cluster_end.{n}.json").read_text()) for n in (0, 1)]
 
 
+@pytest.mark.thorough
 def test_one_of_two_is_killed_and_the_run_goes_on(tmp_path, capfd, monkeypatch):
     """The other one ends by itself, the starter says who died, and --resume ends as a whole run."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
@@ -107,17 +108,3 @@ def child_of(parent, word):
         if word in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
             return child
     raise AssertionError(f"no process with {word}")
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (Options(), "give one of --start"),
-        (Options(start=2, join=True), "give one of --start"),
-        (Options(write_parts=True), "--write_parts needs --processes"),
-        (Options(compare=("2",)), "compare: got '2', expected processes x devices, as 2x2"),
-    ],
-)
-def test_wrong_options_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        run(options)

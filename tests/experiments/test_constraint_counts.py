@@ -92,14 +92,3 @@ def test_the_papers_counts_stand_beside_ours() -> None:
 def test_only_the_parts_asked_for() -> None:
     found = list(cases_of(small(sizes=("2",), epsilons=()), "float32"))
     assert [(case.part, case.n, case.C) for case in found] == [("homologues", 2, 0.2)]
-
-
-def test_options_that_do_not_fit(tmp_path) -> None:
-    for change, message in (
-        ({"parts": ("words",)}, "parts"),
-        ({"ways": ()}, "ways"),
-        ({"sizes": ("many",)}, "sizes"),
-        ({"epsilon": 0.0}, "epsilon"),
-    ):
-        with kept_settings(), pytest.raises(ValueError, match=message):
-            counts.run(small(tmp_path, **change))

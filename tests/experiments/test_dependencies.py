@@ -20,6 +20,7 @@ def annotated(n):
     return tuple(found)
 
 
+@pytest.mark.thorough
 def test_every_parser_is_measured(tmp_path):
     with pytest.MonkeyPatch.context() as patch, kept_settings():
         gum = GumDependencies(annotated(12), annotated(4), annotated(4))

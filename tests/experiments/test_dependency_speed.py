@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from experiments import dependency_speed
 from experiments.dependency_speed import Options
 from tests.experiments.scripts import kept_settings
 
 
+@pytest.mark.thorough
 def test_all_programs_find_the_best(tmp_path) -> None:
     """Of 200 random sentences, with many circles, and of as many with few."""
     small = Options(lengths=("7",), batch=200, repeats=1, progress=False, output=str(tmp_path))

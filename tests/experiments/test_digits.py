@@ -99,12 +99,6 @@ def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
     assert digits._known(Options(seed=1), data, row) is None
 
 
-def test_an_unknown_formulation_is_refused(tmp_path):
-    with kept_settings(), pytest.raises(ValueError, match="svm3"):
-        digits.run(Options(formulations=("svm3",), compilation_cache=False, output=str(tmp_path)))
-    assert not list(tmp_path.iterdir())
-
-
 def test_ctrl_c_keeps_the_trainings_that_are_done(tmp_path, monkeypatch):
     calls, fit = [], digits.fit
 

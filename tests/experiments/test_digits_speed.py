@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 
+import pytest
+
 from experiments import digits_speed
 
 
+@pytest.mark.thorough
 def test_small_run(tmp_path) -> None:
     options = digits_speed.Options(
         c_over_n=("0.1",), repeats=1, output=str(tmp_path), progress=False

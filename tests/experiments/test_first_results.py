@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from experiments.first_results import command as first_results
 from experiments.first_results.command import SCRIPTS, TOOLS, Options, lines_of_code
 from tests.experiments.scripts import kept_settings, strict_json
@@ -25,6 +27,7 @@ def test_lines_are_lines_of_code(tmp_path) -> None:
     assert lines_of_code(path) == 4
 
 
+@pytest.mark.thorough
 def test_both_programs_run_apart(tmp_path, monkeypatch) -> None:
     found = iter([0.9, 0.9, 0.8, 0.8])
     called = []

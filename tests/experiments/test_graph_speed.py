@@ -100,11 +100,3 @@ def test_the_peer_is_set_up(monkeypatch) -> None:
     assert seen["num_iters"] == 3 and seen["temperature"] == 0 and seen["damping"] == 0.4
     assert len(seen["variables_for_factors"]) == 17
     assert seen["log_potential_matrix"].shape == (17, 3, 3)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"grids": ("3x3",)}, {"bipartite": ("3x0",)}, {"batches": ("0",)}]
-)
-def test_sizes_that_are_refused(changes: dict) -> None:
-    with kept_settings(), pytest.raises(ValueError, match=f"{next(iter(changes))}: got"):
-        graph_speed.run(SMALL.replace(**changes))

@@ -24,6 +24,7 @@ def data(path):
     return load(path, "float32")
 
 
+@pytest.mark.thorough
 def test_the_speed_run_counts_until_each_level(path, data, tmp_path, monkeypatch):
     monkeypatch.setattr(handwriting_speed, "load", lambda *_: data)
     monkeypatch.setattr(handwriting_speed, "RATIO", C)

@@ -18,6 +18,7 @@ from tests.experiments.scripts import kept_settings
 SMALL = Task("digits", 1, 1e-2, "digits")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("task", [SMALL, SMALL._replace(blocks=3)], ids=["whole", "in blocks"])
 def test_a_resumed_training_has_the_digest_of_a_whole_one(task, tmp_path, monkeypatch, capsys):
     """Stopped after two rounds in one folder, undisturbed in the other."""
@@ -119,6 +120,7 @@ def test_a_process_is_killed_while_it_trains(tmp_path, monkeypatch):
     assert command._part(Options(), "digits", tmp_path, 0.05, signal.SIGTERM)[:2] == (3, "wrong\n")
 
 
+@pytest.mark.thorough
 def test_the_cost_of_a_checkpoint(tmp_path, monkeypatch):
     small = BENCHMARKS["digits"]._replace(
         prepare=lambda n, dtype: BENCHMARKS["digits"].prepare(1, dtype)

@@ -143,6 +143,7 @@ def test_csv_files_are_labelled_as_the_same_npz(
     ]
 
 
+@pytest.mark.thorough
 def test_exact_inference_and_integer_labels_without_new_graphs(options: Options, tmp_path) -> None:
     arrays = drawn(0, 6)
     arrays["labels"] = np.searchsorted(np.sort(NAMES), arrays["labels"]) * 7 - 7

@@ -10,7 +10,6 @@ from experiments.lib import common
 from experiments.matching import Options
 from experiments.tasks.point_sets import Drawing, drawn_pairs, pair_features, shape_contexts
 from tests.experiments.scripts import kept_settings, strict_json
-from tests.lib.refusals import refused
 
 SMALL = Options(
     settings=("partial",), draws=1, train=30, validation=10, test=30, points=("6", "8"),
@@ -34,6 +33,7 @@ def test_an_assignment_helps(outcome: common.Outcome) -> None:
         assert 0 < row["f1"] < 100 and len(row["shown"]) == 30
 
 
+@pytest.mark.thorough
 def test_complete_matchings_have_no_threshold(tmp_path) -> None:
     """Of complete matchings F1 is the share of right rows."""
     own = SMALL.replace(settings=("complete",), methods=("assigned",), output=str(tmp_path))
@@ -66,10 +66,3 @@ def test_point_sets_are_drawn_as_they_say() -> None:
     np.testing.assert_allclose(contexts, shape_contexts(3 * pairs[0].first + 7))
     features = pair_features(pairs[0])
     assert features.shape == (counts[0, 0], counts[0, 1], 64) and features.max() <= 0
-
-
-def test_wrong_drawings_are_refused(tmp_path) -> None:
-    small = SMALL.replace(output=str(tmp_path))
-    with kept_settings():
-        refused("points must be the fewest", matching.run, small.replace(points=("4", "3")))
-        refused("missing must be a share", matching.run, small.replace(missing=1.0))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from experiments.lib import common
 from experiments.multiclass import command as multiclass
 from experiments.multiclass.command import Options
 from experiments.multiclass.machines import MACHINES
-from tests.experiments.scripts import kept_settings, stop_after, strict_json
+from tests.experiments.scripts import kept_settings, strict_json
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +46,7 @@ def test_libsvm_and_liblinear_without_a_bias_have_our_optimum(outcome):
     assert len(near) < len(same)  # codes of its own are other machines
 
 
+@pytest.mark.thorough
 def test_kernel_values_are_libsvms_too(tmp_path):
     options = Options(
         data=("digits_gaussian",), machines=("all_pairs",), penalties=("L1",), per_class=4,
@@ -67,12 +66,3 @@ def test_the_files_hold_the_rows(outcome):
     content = strict_json(path)
     assert len(content["rows"]) == len(outcome.numbers["rows"]) == len(outcome.table.rows)
     assert content["record"]["flags"]["per_class"] == 4
-
-
-def test_a_run_that_is_stopped_keeps_its_rows(monkeypatch, tmp_path):
-    monkeypatch.setattr(multiclass, "load", lambda *_: None)
-    monkeypatch.setattr(multiclass, "_measurements", stop_after(2, [{"accuracy": np.nan}]))
-    options = Options(output=str(tmp_path), compilation_cache=False, progress=False)
-    with kept_settings(), pytest.raises(common.Stopped, match="multiclass.stopped.json"):
-        multiclass.run(options)
-    assert len(strict_json(tmp_path / "multiclass.stopped.json")["rows"]) == 2

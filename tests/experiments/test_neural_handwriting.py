@@ -87,6 +87,7 @@ def test_fewer_words_are_drawn_at_random(options: Options, data: Data) -> None:
     assert neural._cut(options, split).train is split.train
 
 
+@pytest.mark.thorough
 def test_a_network_learns_its_words(data: Data) -> None:
     images, every = images_of(data), np.arange(12)
     setting = SETTING._replace(epochs=30)

@@ -50,6 +50,7 @@ def test_exponents_are_those_of_planted_power_laws() -> None:
     assert found.half == pytest.approx(stats.t.ppf(0.975, 2) * want.stderr)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_every_choice_ends_at_the_optimum_of_fit(formulation: str) -> None:
     split = DATA_SETS["digits"].draw(0, (8, 0, 0), "float32")

@@ -290,24 +290,6 @@ def test_ctrl_c_keeps_the_methods_that_are_trained(options, tmp_path, monkeypatc
     assert content["rows"][0]["method"]["name"] == "pcfg" and not content["sweep"]
 
 
-@pytest.mark.parametrize("field, value, message", [
-    ("methods", ("crf",), "methods: got 'crf'"), ("methods", (), "methods: got none"),
-    ("c_over_n", (), "c_over_n: got none"), ("c_over_n", ("0",), "got '0', expected a number > 0"),
-    ("sweep", ("x/n",), "got 'x/n'"), ("longest", 1, "longest: got 1"),
-    ("corpus", "gum", "train_trees, test_trees: these go with"),
-    ("test_trees", None, "needs --train_trees and --test_trees"),
-    ("shortest", 8, "shortest, longest: got 8, 7"), ("test_part", "dev", "test_part: this goes"),
-])  # fmt: skip
-def test_options_that_do_not_fit(options, field, value, message, tmp_path):
-    with kept_settings(), pytest.raises(ValueError, match=message):
-        parsing.run(options.replace(output=str(tmp_path), **{field: value}))
-
-
-def test_gum_has_no_such_part():
-    with pytest.raises(ValueError, match="test_part: got 'train'"):
-        load_treebank(Options(test_part="train"))
-
-
 def test_a_part_without_sentences_of_the_wanted_lengths(options, tmp_path):
     path = write_trees(tmp_path / "short.mrg", [read_tree("(S (A a) (B b))")])
     with kept_settings(), pytest.raises(ValueError, match="test: no tree of 3 to 7 tokens"):
@@ -350,6 +332,7 @@ def test_comparisons_by_hand():
     np.testing.assert_allclose(sentence_f1(scores_of(b)), [0.5, 1, 0])
 
 
+@pytest.mark.thorough
 def test_folds_with_features_of_spans(options, tmp_path):
     """Every sentence is tested once, by a grammar of the others, and all count together."""
     own = options.replace(

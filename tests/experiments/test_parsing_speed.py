@@ -9,6 +9,7 @@ import pytest
 from experiments import parsing_speed
 
 
+@pytest.mark.thorough
 def test_small_run(tmp_path) -> None:
     names = ("tree", "pairs")
     options = parsing_speed.Options(
@@ -28,14 +29,3 @@ def test_small_run(tmp_path) -> None:
 @pytest.mark.parametrize("name", parsing_speed.ORACLES)
 def test_every_oracle_has_a_program(name: str) -> None:
     assert callable(parsing_speed._oracle(name, 4))
-
-
-@pytest.mark.parametrize("text", ["60x2000", "60x0x10", "axbxc", "2x9x4", "3x9x1"])
-def test_sizes_that_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="sizes: got"):
-        parsing_speed.run(parsing_speed.Options(sizes=(text,)))
-
-
-def test_oracles_that_are_not_known() -> None:
-    with pytest.raises(ValueError, match="got 'best'"):
-        parsing_speed.run(parsing_speed.Options(oracles=("tree", "best")))

@@ -70,6 +70,7 @@ def test_sentences_of_a_part_with_their_tags() -> None:
     assert one == Sentence(("the", "dog", "runs"), (), ("DT", "NN", "VBZ"))
 
 
+@pytest.mark.thorough
 def test_only_the_methods_asked_for() -> None:
     names = [m.names for m in parts.machines(Options(methods=("perceptron", "word")))]
     assert names == [("commonest tag of the word",), ("perceptron", "perceptron, averaged")]

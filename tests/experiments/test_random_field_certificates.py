@@ -58,6 +58,7 @@ def test_the_table_and_the_picture_are_written(outcome: common.Outcome) -> None:
     assert len(strict_json(path)["rows"]) == len(outcome.table.rows)
 
 
+@pytest.mark.thorough
 def test_sentences_and_their_strings(tmp_path, monkeypatch) -> None:
     """CRFsuite's weights, read by their strings, have our optimum: features, labels, C agree."""
     corpus = Conll2002(news(8), news(2, seed=1), news(4, seed=2))
@@ -72,6 +73,7 @@ def test_sentences_and_their_strings(tmp_path, monkeypatch) -> None:
     assert rows[-1]["test_error"] == rows[0]["test_error"] and rows[-1]["relative_gap"] < 1e-2
 
 
+@pytest.mark.thorough
 def test_words_by_a_kernel(tmp_path) -> None:
     """(<x, z> + 1)^2 separates random letters; CRFsuite, which reads strings, is left out."""
     wanted = ("lbfgs", "crfsuite", "stochastic")

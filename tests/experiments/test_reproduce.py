@@ -48,6 +48,7 @@ def statuses(outcome):
     return {row["name"]: row["status"] for row in outcome.numbers["experiments"]}
 
 
+@pytest.mark.thorough
 def test_quick_runs_what_it_can(no_corpora, options, capsys):
     absent = (
         "taxonomy_clinc150", "taxonomy_wipo_alpha_d", "handwriting", "named_entities",

@@ -40,6 +40,7 @@ def test_rows_are_named_by_the_cells_before_their_figures() -> None:
     assert [row["row"] for row in found] == ["SVM, 0.1, 300", "SVM, 1, 300"]
 
 
+@pytest.mark.thorough
 def test_the_solver_alone_has_another_seed(monkeypatch, tmp_path) -> None:
     """The data's seed and the flags of the table stay; the gap is what was asked."""
     seen = []
@@ -62,8 +63,3 @@ def test_the_solver_alone_has_another_seed(monkeypatch, tmp_path) -> None:
     assert len({own.output for own in seen}) == 3
     assert [row[:3] for row in outcome.table.rows] == [["snakes", "SVM", "test: error %"]]
     assert "2 figures" in outcome.table.notes[1]
-
-
-def test_columns_are_a_regular_expression(tmp_path) -> None:
-    with kept_settings(), pytest.raises(ValueError, match="columns: got '.*no regular expression"):
-        solver_seeds.run(Options(columns="(", output=str(tmp_path), compilation_cache=False))

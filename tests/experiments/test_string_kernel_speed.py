@@ -22,6 +22,7 @@ def test_it_is_the_sum_over_index_tuples(length: int) -> None:
             assert found == pytest.approx(product_of(a, b), rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_every_program_is_timed_and_agrees_with_plain_python(tmp_path) -> None:
     options = Options(
         strings=6, letters=8, plain_pairs=4, repeats=1, progress=False, output=str(tmp_path)

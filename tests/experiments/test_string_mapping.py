@@ -178,9 +178,3 @@ def test_data_sets_are_compared_one_by_one() -> None:
 def test_distances_are_in_deviations_of_the_thesis() -> None:
     means = {"KDE": 0.813 + 0.078, "SVM2": 0.723 - 2 * 0.089}
     assert string_mapping._distance(means) == pytest.approx(np.sqrt((1 + 4) / 2))
-
-
-@pytest.mark.parametrize("text", ["many", "0", "inf"])
-def test_another_C_is_refused(text: str, tmp_path) -> None:
-    with kept_settings(), pytest.raises(ValueError, match="C: got .*, expected n or a number"):
-        string_mapping.run(options_in(tmp_path, C=text))

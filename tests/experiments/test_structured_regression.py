@@ -130,6 +130,7 @@ def quadratic_program(features: list[np.ndarray], outputs: list[np.ndarray], C: 
     return solve_qp(P, q, np.array(rows), np.array(bounds)).objective
 
 
+@pytest.mark.thorough
 def test_training_finds_the_optimum_of_the_quadratic_program() -> None:
     features, outputs = drawn_chains(12)
     inputs = RealInput(js.ragged(features), np.array([len(x) for x in features], np.int32))
@@ -147,6 +148,7 @@ def test_training_finds_the_optimum_of_the_quadratic_program() -> None:
             np.testing.assert_array_equal(js.predict(problem, solution, alone)[0], read[i])
 
 
+@pytest.mark.thorough
 def test_without_neighbours_it_is_support_vector_regression() -> None:
     rng = np.random.default_rng(2)
     x, noise = rng.normal(size=(60, 3)), rng.standard_t(3, 60)

@@ -268,11 +268,6 @@ def test_the_gains_of_the_paper_follow_from_its_means_but_for_one():
             assert gain == pytest.approx(expected, abs=0.01)
 
 
-def test_a_corpus_of_files_needs_its_path():
-    with pytest.raises(ValueError, match="--path"):
-        taxonomy.load(Options(data="clus"))
-
-
 def test_folds_are_tested_in_turn_and_trained_on_the_others(corpus):
     data = documents.clinc150(corpus)
     seen = []
@@ -298,6 +293,7 @@ def test_a_fold_count_for_each_size():
         list(taxonomy._jobs(options.replace(folds=("3",))))
 
 
+@pytest.mark.thorough
 def test_the_papers_folds_have_a_file_of_their_own(corpus, tmp_path):
     options = Options(path=str(corpus), output=str(tmp_path), **CHEAP).replace(
         per_class=("2",), folds=("2",)

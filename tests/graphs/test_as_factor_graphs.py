@@ -184,6 +184,7 @@ def test_logistic_regression() -> None:
     np.testing.assert_allclose(best.score - found.log_partition, np.log(p.max(axis=1)), atol=CLOSE)
 
 
+@pytest.mark.thorough
 def test_logistic_regression_trained_as_a_graph_of_one_node() -> None:
     rng = np.random.default_rng(5)
     x = rng.normal(size=(N, 4))

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.graphs.certificate_runs import check_run
 
 SEEDS = 10
@@ -16,6 +18,7 @@ def test_relaxed_certificates_never_lie() -> None:
     assert set(ends) <= {"CONVERGED", "INEXACT_ORACLE"}
 
 
+@pytest.mark.thorough
 def test_escalated_certificates_never_lie_and_save_dear_calls() -> None:
     """Conditional modes find violated outputs: the other oracle is asked for fewer examples."""
     found = [check_run(seed, "escalated", "svm1_margin", 2) for seed in range(SEEDS)]

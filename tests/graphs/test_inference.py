@@ -145,6 +145,7 @@ def test_the_bound_is_above_and_bethe_below_where_edges_attract() -> None:
         assert of_bethe(w)[0] < true - 1e-3 < true + 1e-3 < of_bound(w)[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["bethe", "reweighted"])
 def test_gradients_are_those_of_differences(name: str) -> None:
     given = mixed(3)
@@ -164,6 +165,7 @@ def test_the_bound_is_convex_in_the_weights() -> None:
         assert of(at)[0] <= share * of(ends[0])[0] + (1 - share) * of(ends[1])[0] + 1e-8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)])
 def test_training_finds_the_optimum_of_scipy(name: str, truth: Callable) -> None:
     given, C = mixed(5), 20.0
@@ -197,6 +199,7 @@ def test_training_with_the_bound_has_one_optimum_above_the_exact_one() -> None:
     assert found[0].objective > exact.objective + 1e-3
 
 
+@pytest.mark.thorough
 def test_independent_nodes_are_logistic_regression() -> None:
     """Without edges all four are the likelihood of nodes one by one: scikit-learn's optimum."""
     rng = np.random.default_rng(6)
@@ -262,6 +265,7 @@ def test_without_a_plan_or_a_graph_it_says_so() -> None:
     refused("made by jaxstruct.graphs.graph_labelling", with_log_loss, classes, "pseudo")
 
 
+@pytest.mark.thorough
 def test_enumeration_and_elimination_answer_the_same() -> None:
     """A problem of inference="enumeration" needs no plans: every function, with gradients."""
     given = mixed(3)

@@ -104,6 +104,7 @@ def drawn(problem: js.Problem) -> dict:
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("inference", ["relaxed", "escalated"])
 def test_inexact_oracles_and_the_ranking_loss(inference: str) -> None:
     """On both sides of the maximum over all sets; `test_certificates` trains with these oracles."""
@@ -131,6 +132,7 @@ def test_inexact_oracles_and_the_ranking_loss(inference: str) -> None:
         np.testing.assert_allclose(loss, costs[np.arange(N), at], atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_relaxed_predictions_are_marginals_with_the_features_of_sets() -> None:
     problem = multi_label(D, L, inference="relaxed", dtype="float64")
     w, whole = drawn(problem), set_marginals(Y)
@@ -152,6 +154,7 @@ def test_check_problem_finds_nothing_and_all_formulations_are_served() -> None:
     assert set(report.oracles.values()) == {"contenders"}
 
 
+@pytest.mark.thorough
 def test_sparse_inputs_and_no_pairs() -> None:
     dense = multi_label(D, L, pairs=False, dtype="float64")
     w = {"labels": RNG.normal(size=(D, L))}

@@ -62,6 +62,7 @@ def test_structures_without_one_are_refused_in_one_line() -> None:
         log_loss(given.problem, theta._replace(plan=None), y)
 
 
+@pytest.mark.thorough
 def test_it_takes_less_memory_than_plain_autodiff() -> None:
     """Value and gradient on 8 chains of 60 labels out of 20, beside a scan of log-sum-exp."""
     B, T, S = 8, 60, 20

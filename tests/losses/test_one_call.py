@@ -13,6 +13,7 @@ from jax.tree_util import Partial
 import jaxstruct as js
 from jaxstruct.core.transposition import is_linear
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.losses.cases import case, linear_part, with_linear_part
 
 losses = js.losses
@@ -124,7 +125,7 @@ def test_jit_vmap_and_remat_change_nothing(name: str, x64) -> None:
             np.testing.assert_allclose(leaf[i], own, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", thorough_after(3, EVERY))
 def test_float32_stays_float32(name: str) -> None:
     """Without x64; the problem's own tables are of float32, too."""
     problem = js.chains.chain(1, 3, start_stop=True, order=2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.losses.perceptron import perceptron
+from tests.lib.thorough import thorough_after
 from tests.losses.cases import (
     OUTPUT_TYPES,
     assert_among,
@@ -19,7 +20,7 @@ from tests.losses.cases import (
 pytestmark = pytest.mark.usefixtures("x64")
 
 
-@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+@pytest.mark.parametrize("output_type", thorough_after(2, OUTPUT_TYPES))
 def test_values_and_gradients_are_those_of_enumeration(output_type: str) -> None:
     given, own = case(output_type), truth(output_type)
     run = differentiated(perceptron, given.problem)

@@ -15,6 +15,7 @@ from jaxstruct.losses.log_loss import log_loss
 from jaxstruct.losses.perceptron import perceptron
 from jaxstruct.losses.perturbed import perturbed
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.losses.cases import B, assert_slopes, case, differentiated, flat, softmax_truth
 from tests.losses.cases import truth as enumerated
 
@@ -25,7 +26,9 @@ def keys() -> jax.Array:
     return jax.random.split(jax.random.key(3), B)
 
 
-@pytest.mark.parametrize("output_type", ["classes", "chains", "alignments", "graphs"])
+@pytest.mark.parametrize(
+    "output_type", thorough_after(2, ["classes", "chains", "alignments", "graphs"])
+)
 def test_the_gradient_is_that_of_the_mean_for_a_key(output_type: str) -> None:
     given = case(output_type)
     loss = partial(perturbed, samples=3, scale=0.5)

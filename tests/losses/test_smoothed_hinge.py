@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 import jaxstruct as js
 from jaxstruct.losses.smoothed_hinge import smoothed_hinge
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.losses.cases import (
     Truth,
     assert_slopes,
@@ -45,7 +46,7 @@ def top_k_truth(own: Truth, k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(values), np.array(slopes)
 
 
-@pytest.mark.parametrize("output_type", ["classes", "chains", "trees", "graphs"])
+@pytest.mark.parametrize("output_type", thorough_after(2, ["classes", "chains", "trees", "graphs"]))
 def test_entropy_is_that_of_all_outputs(output_type: str) -> None:
     given, own = case(output_type), truth(output_type)
     run = differentiated(partial(smoothed_hinge, temperature=MU), given.problem)
@@ -59,7 +60,7 @@ def test_entropy_is_that_of_all_outputs(output_type: str) -> None:
     assert (value >= hinge - 1e-9).all() and (value <= hinge + MU * np.log(count) + 1e-9).all()
 
 
-@pytest.mark.parametrize("output_type", ["classes", "chains", "trees"])
+@pytest.mark.parametrize("output_type", thorough_after(2, ["classes", "chains", "trees"]))
 def test_top_k_is_the_projection_of_the_best_scores(output_type: str) -> None:
     """Where the k-th best ties with the next one, the value is compared, but not the gradient."""
     given, own = case(output_type), truth(output_type)

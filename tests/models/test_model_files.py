@@ -126,6 +126,7 @@ def _appended(content: bytes, rng: np.random.Generator) -> bytes:
 DAMAGES = (_cut, _flipped, _holed, _overwritten, _appended, _swapped)
 
 
+@pytest.mark.thorough
 def test_a_thousand_damaged_files_are_refused(tmp_path) -> None:
     rng, path = np.random.default_rng(0), tmp_path / "damaged.model"
     names = ["chain", "weighted_grammar", "graph_labelling", "pairwise_alignment"]

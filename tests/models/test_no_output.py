@@ -163,6 +163,7 @@ def test_true_labels_that_break_the_rules_are_named() -> None:
     refused(r"inputs\[0\] has no output: .*length 1", js.fit, strict, *short, C=1.0)
 
 
+@pytest.mark.thorough
 def test_estimators_have_the_same_choice() -> None:
     trees = "(S (A a) (B b))", "(S (A a) (S (A a) (B b)))"
     parser = js.estimators.TreeParser(C=1.0).fit(trees, trees)

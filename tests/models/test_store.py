@@ -79,6 +79,7 @@ def test_arrays_that_are_no_offsets_are_refused(tmp_path) -> None:
     refused("offsets must rise", open_store, folder)
 
 
+@pytest.mark.thorough
 def test_a_store_of_trees_trains_as_the_trees_do(tmp_path) -> None:
     from jaxstruct.models import write_trees
     from jaxstruct.trees.phrases.bracketing import read_trees

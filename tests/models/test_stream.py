@@ -21,6 +21,7 @@ from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.models import BadRecord
 from jaxstruct.models.stream import BATCHES
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.models import model_cases
 from tests.models.model_cases import CASES, TREES
 
@@ -58,7 +59,9 @@ def output(one):
 
 @pytest.mark.parametrize(
     ("name", "batch"),
-    [*((name, 3) for name in CASES), *itertools.product(["chain", "dense"], [1, 64])],
+    thorough_after(
+        8, [*((name, 3) for name in CASES), *itertools.product(["chain", "dense"], [1, 64])]
+    ),
 )
 def test_it_is_predict_of_all_at_once(name: str, batch: int) -> None:
     model, records = model_of(name), records_of(name)
@@ -168,6 +171,7 @@ def test_an_endless_stream_is_taken_as_it_is_asked_for() -> None:
     assert list(stream) == []
 
 
+@pytest.mark.thorough
 def test_memory_does_not_grow_with_the_stream() -> None:
     model = model_of("multiclass")
     list(js.predict_stream(model, records_of("multiclass", 64), batch=8))  # compiled
@@ -208,6 +212,7 @@ def test_unseen_features_warn_once_and_are_counted() -> None:
     assert "rows names 2 features that training did not have" in str(one.message)
 
 
+@pytest.mark.thorough
 def test_few_programs_serve_streams_of_all_lengths() -> None:
     model, rng = model_of("chain"), np.random.default_rng(0)
     lengths = rng.integers(1, 40, 1500)
@@ -233,6 +238,7 @@ for name in ("chain", "multiclass"):
 """
 
 
+@pytest.mark.thorough
 def test_two_devices_give_what_one_gives() -> None:
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}

@@ -122,6 +122,7 @@ def test_the_contract():
         assert not report.faults, report
 
 
+@pytest.mark.thorough
 def test_sparse_and_dense_queries_have_one_optimum():
     rows, relevances = queries(2, 8)
     data = [R.prepare(each, relevances) for each in (rows, named(rows))]

@@ -177,6 +177,7 @@ def test_the_most_violated_output(loss, outside):
         np.testing.assert_allclose(own + 0.5 * Delta[:, 3], wanted[3], **close)
 
 
+@pytest.mark.thorough
 def test_few_segments_bound_the_others():
     """N = 2 of up to five: the output is the best of those below, the bound above all of them."""
     outside = 1

@@ -187,6 +187,7 @@ def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way, sweeps
     np.testing.assert_allclose(flat(w), flat(rebuilt), atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_sweeps_over_changing_parts_reach_the_optimum_of_the_whole(x64):
     """Parts drawn at random: nothing is lost by freezing the rest in between."""
     for formulation in ("svm1_margin", "svm2_slack"):

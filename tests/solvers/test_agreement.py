@@ -73,6 +73,7 @@ def test_example_weights(x64, formulation, way, C):
     assert_optimal(solution, case.truth(formulation, C, weights))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("C", [0.1, 3.0, 1000.0])
 @pytest.mark.parametrize("formulation", ["svm1", "svm2_slack", "svm1_margin"])
 def test_working_sets_grow_from_two_slots(x64, formulation, C):
@@ -157,6 +158,7 @@ def test_sparse_inputs_equal_dense_ones(x64, output_features):
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("output_features", [0, 3])
 def test_a_linear_kernel_is_the_linear_machine(x64, output_features):
     case = random_case(8, n=13, output_features=output_features)
@@ -209,7 +211,6 @@ def test_integer_inputs_are_features_like_any_other(x64):
             np.testing.assert_allclose(found[:12, 1, 1], 2 * norms, rtol=1e-12)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("n, k", [(1, 2), (30, 6)])
 def test_other_sizes(x64, n, k):
     case = random_case(11, n=n, k=k, d=7)
@@ -234,6 +235,7 @@ def test_duplicates_and_contradictions(x64):
             assert_optimal(solution, twice.truth(formulation, C))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", SOFT)
 def test_sweeps_cut_down_to_active_slots_reach_the_optimum(x64, formulation):
     """Three slots of six an example, with the mass of the others frozen in between.

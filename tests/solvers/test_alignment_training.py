@@ -17,6 +17,7 @@ from jaxstruct.alignments.structure import (
 )
 from jaxstruct.alignments.text import gather_gaps
 from tests.alignments.structure_cases import aligned_pairs, flat_weights
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import FULL
 from tests.truth.quadratic_program import solve_primal
 
@@ -56,7 +57,7 @@ def trained(case, formulation, C, dtype="float64", **options):
     return fit(problem, data.x, data.y, formulation, C, settings=FULL, max_passes=500, **options)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", thorough_after(1, CASES))
 def test_margin_rescaling_is_exact(x64, case):
     for C in (1.0, 30.0):
         solution = trained(case, "svm1_margin", C, tolerance=1e-8)
@@ -70,6 +71,7 @@ def test_margin_rescaling_is_exact(x64, case):
         assert np.linalg.norm(truth.w) > 0.1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_slack"])
 def test_searched_oracle_still_certifies(x64, formulation):
     """dual <= optimum <= primal; what the search leaves open is in the gap."""
@@ -122,6 +124,7 @@ def found_share(problem, weights, x, y):
     return float(np.sum(counts.right) / np.sum(counts.true))
 
 
+@pytest.mark.thorough
 def test_learned_costs_align_better_than_uniform_ones():
     """On other pairs; the costs show how those were made: transitions score, gaps are long."""
     x, y = generated(TRAIN, 1)

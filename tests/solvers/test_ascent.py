@@ -10,6 +10,7 @@ import pytest
 from jaxstruct import Settings, fit
 from jaxstruct.data.digits import load_digits_split
 from jaxstruct.multiclass.structure import multiclass
+from tests.lib.thorough import thorough_after
 
 N, PASSES = 64, 10
 RATES = (0.001, 0.1, 10.0, 100.0)
@@ -46,7 +47,9 @@ def assert_never_falls(values, rounding):
     assert values[-1] > 0
 
 
-@pytest.mark.parametrize("group, way", [(1, "enumerated"), (8, "enumerated"), (32, "grown")])
+@pytest.mark.parametrize(
+    "group, way", thorough_after(2, [(1, "enumerated"), (8, "enumerated"), (32, "grown")])
+)
 def test_subspace_ascent(group, way):
     """float32 evaluates D to about 1e-6 of itself."""
     settings = Settings(variant="subspace", group=group, working_sets=way)
@@ -55,6 +58,7 @@ def test_subspace_ascent(group, way):
             assert_never_falls(duals(formulation, rate, settings), 3e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["grown", "enumerated"])
 def test_full_variant(way):
     settings = Settings(variant="full", working_sets=way)

@@ -19,6 +19,7 @@ from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.block_checkpoints import planes_folder
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import random_case
 from tests.solvers.test_checkpoint_writer import usual_signals  # noqa: F401
 from tests.solvers.test_resuming import Killed, assert_same_end, killed_again_and_again
@@ -56,7 +57,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", thorough_after(1, RUNS))
 def test_a_run_that_is_killed_again_and_again(name, tmp_path, monkeypatch):
     train, path = RUNS[name], tmp_path / "run.npz"
     whole = train()
@@ -72,6 +73,7 @@ def problem_of(name):
     return OUTPUT_TYPES["chains"](3, 21, 9)[0] if name == "sentences" else CASE.problem("float32")
 
 
+@pytest.mark.thorough
 def test_an_error_in_the_middle_of_a_round_costs_that_round(tmp_path, monkeypatch):
     """The planes of the last whole round are still there."""
     path, train = tmp_path / "run.npz", RUNS["grown, in files"]

@@ -172,6 +172,7 @@ def test_every_plane_raises_the_dual(x64, formulation, C):
     assert added >= N
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", SOFT)
 def test_theorem_3_bounds_the_number_of_planes(x64, formulation):
     worst = np.inf
@@ -208,6 +209,7 @@ def test_proposition_17_needs_its_first_term(x64):
     assert rise >= 0.05 * violation / (2 * N)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
 @pytest.mark.parametrize("formulation", SOFT)
 def test_slacks_bound_the_empirical_risk(x64, formulation, C):
@@ -229,6 +231,7 @@ def test_slacks_bound_the_empirical_risk(x64, formulation, C):
         assert risk > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [0.04, 1.0, 25.0])
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_the_risk_bound_holds_for_losses_of_any_size(x64, formulation, size):
@@ -256,6 +259,7 @@ def test_the_risk_bound_holds_for_losses_of_any_size(x64, formulation, size):
         assert any(below)
 
 
+@pytest.mark.thorough
 def test_slack_rescaling_does_not_see_the_scale_of_the_loss(x64):
     """Proposition 18: Delta' = eta Delta with C' = C / eta; margin re-scaling is not invariant."""
     case, C, eta = random_case(2), 5.0, 3.0

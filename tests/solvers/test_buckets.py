@@ -95,6 +95,7 @@ def test_support_outputs_name_the_examples(x64, formulation, way):
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_buckets_change_nothing(x64, formulation):
     """The solution of one plain training set, prediction included."""

@@ -70,6 +70,7 @@ def polynomial_of_pairs(a: tuple, b: tuple) -> jax.Array:
     return (1 + a[0] @ b[0] + a[1] @ b[1]) ** 2
 
 
+@pytest.mark.thorough
 def test_any_joint_kernel_given_as_a_function(x64: None) -> None:
     """The features of the QP are a root of the matrix J."""
     case = random_case(1)
@@ -90,6 +91,7 @@ def gaussian_of_pairs(a: tuple, b: tuple) -> jax.Array:
     return gaussian(2.0)(first, second)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("C", [1.0, 300.0])
 def test_a_joint_kernel_on_all_outputs_with_costs_by_example(x64: None, C: float) -> None:
     """Every output is a candidate of every input; Delta [n, k] is a number a candidate."""
@@ -117,6 +119,7 @@ def test_a_joint_kernel_on_all_outputs_with_costs_by_example(x64: None, C: float
         np.testing.assert_allclose(found.slack, truth.slack, atol=1e-4 * (1 + truth.slack.max()))
 
 
+@pytest.mark.thorough
 def test_losses_by_list_and_lists_of_one(x64: None) -> None:
     """A target that costs something itself, and an input without a wrong candidate."""
     random = np.random.default_rng(4)

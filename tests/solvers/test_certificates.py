@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.lib.thorough import thorough_after
 from tests.solvers.certificate_runs import run
 
 FALSE_ONCE = [
@@ -15,13 +16,14 @@ FALSE_ONCE = [
 """Runs that ended CONVERGED beside the optimum, or with a primal below that of their weights."""
 
 
-@pytest.mark.parametrize(("solver", "number"), FALSE_ONCE)
+@pytest.mark.parametrize(("solver", "number"), thorough_after(4, FALSE_ONCE))
 def test_converged_intervals_hold_the_optimum(solver, number):
     _, verdict = run(1, number, solver)
     false = verdict.outside or verdict.above or not verdict.decided
     assert verdict.status != "CONVERGED" or not false
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("solver", ["weston_watkins", "field"])
 def test_ordinary_runs_of_float32_still_converge(solver):
     """Features of mean 0, at the tolerances that the dtype allows."""

@@ -61,6 +61,7 @@ def test_against_a_quadratic_program(x64, formulation, settings):
         assert part or within
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_float32_counts_its_rounding(formulation):
     """Features far from the origin, where float32 may put P(w) below the optimum."""

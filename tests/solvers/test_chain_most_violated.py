@@ -15,9 +15,12 @@ from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for
 from tests.chains.enumeration import COSTS, SETTINGS, N, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.solvers.test_oracle import required
 
-EACH = pytest.mark.parametrize("setting", SETTINGS, ids=[s.name for s in SETTINGS])
+EACH = pytest.mark.parametrize(
+    "setting", thorough_after(2, SETTINGS), ids=[s.name for s in SETTINGS]
+)
 ADDITIVE = [SETTINGS[0], SETTINGS[1], SETTINGS[3], SETTINGS[5]]
 
 
@@ -83,6 +86,7 @@ def test_levels_serve_every_formulation(x64):
         check_exact(setting, oracle, formulation, found)
 
 
+@pytest.mark.thorough
 def test_float32():
     setting = SETTINGS[4]
     for formulation in ("svm1", "svm2_margin", "svm1_slack"):
@@ -120,6 +124,7 @@ REALS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("costs", REALS.values(), ids=REALS)
 def test_levels_of_any_costs_bracket_the_truth(x64, costs):
     """value <= max H <= bound where costs are no multiples of a unit; most are exact."""

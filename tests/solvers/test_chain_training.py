@@ -109,6 +109,7 @@ def test_triples_ends_pairs_constraints(x64, formulation):
     assert_best(case, predict(problem, solution.weights, x), truth.w)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack"])
 def test_float32(formulation):
     case = Training()
@@ -117,6 +118,7 @@ def test_float32(formulation):
     assert_optimal(solution, case.truth(formulation, 3.0), 1.2e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", SOFT)
 def test_slacks_bound_the_empirical_risk(x64, formulation):
     """Propositions 9 and 12; of SVM2 the mean of xi^2."""
@@ -136,6 +138,7 @@ def test_slacks_bound_the_empirical_risk(x64, formulation):
     assert (solution.slack**power).mean() >= risk > 0
 
 
+@pytest.mark.thorough
 def test_searched_oracle_still_certifies(x64):
     """Costs that are no function of the level, slack re-scaled: dual <= optimum <= primal."""
     case = Training(loss="costs")
@@ -157,6 +160,7 @@ def test_searched_oracle_still_certifies(x64):
     assert solution.gap <= 0.5 * truth  # nearly all of it is what the search leaves open
 
 
+@pytest.mark.thorough
 def test_support_outputs_rebuild_the_weights(x64):
     """w = sum alpha (Psi(x_i, y_i) - Psi(x_i, y)), bucket by bucket."""
     case = Training()
@@ -175,6 +179,7 @@ def test_support_outputs_rebuild_the_weights(x64):
     assert np.linalg.norm(w - truth.w) <= np.sqrt(4 * CLOSE * truth.objective)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "way, group, active", [("sparse", 1, None), ("dense", 4, None), ("dense", 4, 0)]
 )

@@ -80,6 +80,7 @@ def test_a_run_started_from_a_checkpoint_ends_at_the_same_optimum(tmp_path, sett
     assert len(more.trace.seconds) == 3 + more.statistics.passes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [SWEEPS, GROWN])
 def test_checkpoints_change_nothing_of_a_run(tmp_path, settings):
     """Not even where a pass is made for one, since no round was certified yet."""

@@ -120,6 +120,7 @@ def test_a_wrong_oracle_is_refused(formulation):
         fit(problem_of("wrong"), X, Y, formulation, C)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", SOFT)
 def test_planes_at_hand_refute_a_wrong_oracle(formulation):
     """Enumerated working sets hold what the oracle overlooks: the check is not needed there."""
@@ -174,6 +175,7 @@ def test_a_bounded_decode_serves_margin_and_slack_rescaling(formulation, optima)
     assert solution.primal >= true_primal(formulation, solution.weights) - 1e-4
 
 
+@pytest.mark.thorough
 def test_floating_leaves_that_are_no_potentials_are_refused():
     """A mask in theta would be scaled and summed as a potential."""
     model = Model(
@@ -204,6 +206,7 @@ def test_levels_and_space_are_compared_too():
         check_problem(right._replace(space=right.space._replace(plane_norms=norms)), X, Y)
 
 
+@pytest.mark.thorough
 def test_differences_of_planes_are_compared_too():
     """Long sequences, whose planes are read where they differ: one of the two is off.
 

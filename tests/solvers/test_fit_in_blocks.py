@@ -12,6 +12,7 @@ from jaxstruct.core.buckets import as_buckets
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import case_for, flat, random_case
 from tests.solvers.test_size_classes import OUTPUT_TYPES
 from tests.truth.quadratic_program import problem, slacks
@@ -39,7 +40,7 @@ TRIED = [
 """Each formulation once, each way of working sets for two of them."""
 
 
-@pytest.mark.parametrize(("formulation", "way", "blocks"), TRIED)
+@pytest.mark.parametrize(("formulation", "way", "blocks"), thorough_after(8, TRIED))
 def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, blocks):
     """Weighted examples: whatever lies in a wrong place shows."""
     seed = list(FORMULATIONS).index(formulation)
@@ -68,7 +69,7 @@ def test_the_dual_never_falls(x64, way):
     assert len(duals) > 3 and (np.diff(duals) >= -1e-10 * abs(duals[-1])).all()
 
 
-@pytest.mark.parametrize("output_type", ["chains", "trees", "texts"])
+@pytest.mark.parametrize("output_type", thorough_after(1, ["chains", "trees", "texts"]))
 def test_output_type_have_the_optimum_of_all_examples(output_type):
     data = OUTPUT_TYPES[output_type](3, 21, 9)
     whole = fit(*data, "svm1_margin", 2.0)
@@ -81,6 +82,7 @@ def test_output_type_have_the_optimum_of_all_examples(output_type):
     jax.tree.map(np.shape, predict(model, found, x))
 
 
+@pytest.mark.thorough
 def test_one_block_is_the_run_of_fit(x64):
     """The same rounds: nothing of a plane is lost at rest."""
     case = random_case(5)
@@ -93,6 +95,7 @@ def test_one_block_is_the_run_of_fit(x64):
     assert found.statistics.support_planes == whole.statistics.support_planes
 
 
+@pytest.mark.thorough
 def test_planes_in_files_are_the_same_planes(x64, tmp_path):
     """With no room for any in memory; the files are gone at the end."""
     case, seen = random_case(4), []

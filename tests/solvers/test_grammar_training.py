@@ -96,6 +96,7 @@ def cut(tree, rows):
     return type(tree)(*leaves)
 
 
+@pytest.mark.thorough
 def test_float32_learns_the_training_trees():
     """Under the loss over all nodes: over inner nodes a wrong symbol above a token is free."""
     x, y = examples(0)

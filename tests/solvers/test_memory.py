@@ -13,6 +13,7 @@ from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.task import FEW_ROWS
 from jaxstruct.solvers.out_of_core import blocks as blocks_module
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 
@@ -21,7 +22,7 @@ def nbytes(tree):
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+@pytest.mark.parametrize("output_type", thorough_after(2, OUTPUT_TYPES))
 def test_the_bytes_of_a_training(output_type, several, monkeypatch) -> None:
     """In one bucket and in several; of grown working sets and of enumerated ones."""
     if several:

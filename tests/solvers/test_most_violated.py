@@ -136,6 +136,7 @@ def test_the_search_brackets_the_maximum(x64, constrained):
     assert 0.9 < np.mean(met)
 
 
+@pytest.mark.thorough
 def test_float32_agrees_with_float64():
     """Integer potentials are exact in both; the root of a loss is not."""
     cases, problem = Cases(False, dtype="float32"), problem_of(False, "float32")

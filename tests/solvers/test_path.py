@@ -78,6 +78,7 @@ def test_a_start_makes_a_run_shorter(x64):
     assert warm.primal == pytest.approx(cold.primal, rel=2e-7)
 
 
+@pytest.mark.thorough
 def test_a_path_takes_less_than_half_the_rounds_of_cold_starts(monkeypatch):
     """Thirty words of digits: .26 of them (sixty: .28; .41 with 12 slots and 20 sweeps at most).
 
@@ -145,6 +146,7 @@ def test_what_cannot_be_started_from_is_refused(x64):
         )
 
 
+@pytest.mark.thorough
 def test_owning_the_loop_gives_what_fit_gives(x64):
     """init and step, the public pieces, by hand."""
     case = random_case(6)

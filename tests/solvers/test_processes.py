@@ -153,6 +153,7 @@ def test_a_signal_to_one_process_ends_all_after_the_same_round(of):
     assert of("signals") == [[143, [1, 2]], [143, [1, 2]]]
 
 
+@pytest.mark.smoke
 def test_one_process_asks_nobody():
     alone = Processes(jax.make_mesh((2,), ("shards",), devices=jax.devices()[:2]))
     for each in (ALONE, alone):

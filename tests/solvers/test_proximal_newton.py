@@ -79,6 +79,7 @@ def test_projection_keeps_a_small_total_in_float32():
     np.testing.assert_allclose(b.sum(axis=1), 1e-4, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_stopping_early_never_lowers_the_dual(x64):
     newton = NewtonOptions(newton_steps=1, cg_steps=2)
     case = random_case(0)

@@ -97,6 +97,7 @@ def test_several_buckets_come_back_in_order(monkeypatch) -> None:
         assert len(found[i]) == len(TOKENS[i])
 
 
+@pytest.mark.thorough
 def test_several_buckets_train_to_the_same_optimum(monkeypatch) -> None:
     problem, x, y = chain(D, S), chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
     one = js.fit(problem, x, y, "svm1_margin", 5.0)
@@ -214,6 +215,7 @@ def overlap(a, b):
     return max(a.dual, b.dual) <= min(a.primal, b.primal) * (1 + 1e-6)
 
 
+@pytest.mark.thorough
 def test_trees_train_and_predict_as_padded_ones() -> None:
     own, trees = tree_cases.grammar(0), tree_cases.trees(seed=0)
     problem, padded_ones = js.trees.weighted_grammar(own), tree_cases.examples(0)
@@ -242,6 +244,7 @@ def test_a_sentence_without_a_parse_is_an_empty_tree() -> None:
     assert parsed.rules.lengths.tolist() == [len(known) - 1, 0]
 
 
+@pytest.mark.thorough
 def test_alignments_train_and_predict_as_padded_ones() -> None:
     rng = np.random.default_rng(0)
     texts = [rng.integers(0, 4, rng.integers(3, 14)) for _ in range(8)]
@@ -267,6 +270,7 @@ def test_alignments_train_and_predict_as_padded_ones() -> None:
     np.testing.assert_array_equal(aligned.begin, same.begin)
 
 
+@pytest.mark.thorough
 def test_sparse_texts_train_and_predict_as_padded_ones(monkeypatch) -> None:
     """One text of 600 features among short ones: two buckets, classes in the caller's order."""
     monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
@@ -297,6 +301,7 @@ def test_sparse_rows_have_as_many_values_as_indices() -> None:
         refused("inputs: example 0 has 3 indices and 2 values", way)
 
 
+@pytest.mark.thorough
 def test_baselines_take_stores(monkeypatch) -> None:
     problem, few = chain(D, S), np.arange(16)
     x, y = js.take(X, few), js.take(Y, few)
@@ -313,6 +318,7 @@ def test_baselines_take_stores(monkeypatch) -> None:
         np.testing.assert_allclose(leaf, found.weights[name], atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_hidden_markov_models_take_stores() -> None:
     rng = np.random.default_rng(5)
     symbols = [rng.integers(0, 6, len(labels)) for labels in LABELS]

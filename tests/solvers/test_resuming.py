@@ -21,6 +21,7 @@ from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 N, K, D, C = 40, 5, 3, 50.0
 RANDOM = np.random.default_rng(0)
@@ -132,7 +133,7 @@ def killed_again_and_again(train, path, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", thorough_after(2, RUNS))
 def test_killed_and_resumed_again_and_again(name, tmp_path, monkeypatch):
     whole = RUNS[name]()
     found = killed_again_and_again(RUNS[name], tmp_path / "run.npz", monkeypatch)
@@ -158,6 +159,7 @@ def test_seconds_add_up_over_the_parts(tmp_path):
     assert found.statistics.seconds["total"] >= trace.seconds[-1] > first.seconds[-1] > 0
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_started_from_a_solution(tmp_path):
     """The trace of before stays in front, and another start is another run."""
     train, path = RUNS["grown"], tmp_path / "run.npz"

@@ -147,6 +147,7 @@ def test_a_score_is_off_by_no_more_than_its_roundings(kind, terms):
     assert (np.abs(np.asarray(jax.tree.leaves(scores)[0]) - truth) <= allowed).all()
 
 
+@pytest.mark.thorough
 def test_block_ascent_does_not_call_a_primal_of_many_features_certain():
     """Sums of 20,000 terms in order are off by 3.7e-5, in lanes of a wide processor by 3e-7."""
     random, (n, d, k) = np.random.default_rng(1), (8, 20_000, 3)
@@ -199,6 +200,7 @@ def test_only_coordinates_have_a_norm_of_their_own():
     assert coordinate_norm(kernel, kernel.initial_weights, kernel_inputs(x @ x.T)) is None
 
 
+@pytest.mark.thorough
 def test_one_long_example_leaves_the_rounding_of_the_others_as_it_is(monkeypatch):
     """Two buckets: 40 short sequences, and one that is long and says nothing."""
     monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 40)

@@ -95,6 +95,7 @@ def test_a_multiple_of_w_ends_the_run(x64, formulation, seed):
     assert found.certificate.scale == pytest.approx(c)
 
 
+@pytest.mark.thorough
 def test_blocks_search_too(x64):
     case = random_case(3)
     options = {"settings": GROWN, "tolerance": 1e-2, "max_passes": 300, "blocks": 2}
@@ -135,6 +136,7 @@ def test_newton_steps_take_over_where_their_size_is_worth_it(integers, gap, full
     assert solves_fully(resolved, FORMULATIONS["svm1_margin"], state) is full
 
 
+@pytest.mark.thorough
 def test_a_row_of_many_planes_is_swept_whole(x64):
     """One sequence of 10 tokens, 4 labels, C = 100: with 8 slots at a time 150 rounds left .016."""
     random = np.random.default_rng(0)

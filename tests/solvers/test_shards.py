@@ -170,6 +170,7 @@ def test_killed_and_resumed_on_a_mesh(variant, tmp_path, monkeypatch):
         train(4, checkpoint=tmp_path / "run.npz", resume=True)
 
 
+@pytest.mark.smoke
 def test_what_a_solution_is_used_for(x64):
     """Predictions and support outputs, as after a training on one device."""
     case = random_case(9, sparse=True)
@@ -183,6 +184,7 @@ def test_what_a_solution_is_used_for(x64):
     np.testing.assert_array_equal(found, scores.argmax(axis=1))
 
 
+@pytest.mark.smoke
 def test_working_sets_grow(x64):
     """Two slots at first, so that every run must widen them."""
     case = random_case(2, sparse=True)
@@ -215,6 +217,7 @@ def test_a_second_training_compiles_nothing():
         assert number == 0 or solution.statistics.compilations == 0
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("n", "shards", "rows"), [(1, 1, 1), (1, 4, 1), (7, 2, 4), (12, 4, 3), (50, 3, 20), (9, 4, 3)]
 )

@@ -11,6 +11,7 @@ import jaxstruct as js
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.solvers.n_slack import task
 from jaxstruct.solvers.n_slack.task import FEW_ROWS, batches_of_class, fewest_batches
+from tests.lib.thorough import thorough_after
 from tests.trees import structure_cases as tree_cases
 
 S, D = 3, 5
@@ -90,7 +91,7 @@ def graphs(seed, n, longest):
 OUTPUT_TYPES = {each.__name__: each for each in (chains, classes, texts, trees, alignments, graphs)}
 
 
-@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+@pytest.mark.parametrize("output_type", thorough_after(2, OUTPUT_TYPES))
 def test_other_data_of_the_class_compile_nothing(output_type, compiled) -> None:
     def train(seed, n, longest, C=1.0):
         del compiled[:]
@@ -138,6 +139,7 @@ def test_formulations_other_C_and_warm_starts_share_programs(output_type, first,
     assert train(other, start=train(other, C=0.7)[0])[1] == 0
 
 
+@pytest.mark.thorough
 def test_losses_of_one_grammar_share_the_sweeps() -> None:
     problem, x, y = trees(0, 40, None)
     train = _counting(problem, x, y)
@@ -156,6 +158,7 @@ def test_few_examples_in_small_batches_are_of_one_class() -> None:
     assert fewest_batches(FEW_ROWS + 1) == fewest_batches(64) == 1
 
 
+@pytest.mark.thorough
 def test_more_padding_changes_no_training(monkeypatch) -> None:
     """The same planes, to the last bit, as without the rows that small batches add."""
     problem, x, y = alignments(0, 5, 8)

@@ -119,6 +119,7 @@ def test_proposition_25(x64: None, seed: int) -> None:
             assert norms.max() > 0.1 * R2 * S2
 
 
+@pytest.mark.thorough
 def test_theta_of_the_three_machines_is_one(x64: None) -> None:
     """Kernels: F, Psi and the products of planes are those of explicit features."""
     case = random_case(5)

@@ -24,6 +24,7 @@ from jaxstruct.trees.structure import (
     weighted_grammar,
 )
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.trees.structure_cases import (
     T,
     all_trees,
@@ -99,11 +100,14 @@ def named(problem, answers, without_loss):
 
 @pytest.mark.parametrize(
     "name, dtype, seed, charts",
-    [
-        *((name, "float64", 0, False) for name in NAMES),
-        *((name, "float32", 1, False) for name in ("node_f1", "f1")),
-        *((name, "float64", 0, True) for name in ("node_f1", "f1")),
-    ],
+    thorough_after(
+        4,
+        [
+            *((name, "float64", 0, False) for name in NAMES),
+            *((name, "float32", 1, False) for name in ("node_f1", "f1")),
+            *((name, "float64", 0, True) for name in ("node_f1", "f1")),
+        ],
+    ),
 )
 def test_oracles_are_the_best_of_all_trees(x64, name, dtype, seed, charts):
     """Under random weights, and under integers, where many trees are equal."""
@@ -267,6 +271,7 @@ def decoded_alone(problem, w, x):
     return problem.model.decode(problem.model.potentials(w, x))
 
 
+@pytest.mark.thorough
 def test_padding_and_batches_change_nothing(x64):
     problem, (x, _) = problem_of(0, "node_f1"), examples(0)
     w = random_weights(problem, False)
@@ -289,6 +294,7 @@ def test_a_sentence_without_a_parse_gives_no_tree(x64):
     assert (found.symbols[1:, 0] >= 0).all()
 
 
+@pytest.mark.thorough
 def test_features_of_spans(x64):
     """Psi of the additional features is the sum over nodes; their Gram matrix goes with it."""
     D, own = 2, grammar(0)
@@ -393,6 +399,7 @@ def test_features_of_tokens_at_the_edges_of_spans(x64):
     np.testing.assert_allclose(flat(space.add_planes(w, x, best, c)), expected, **CLOSE)
 
 
+@pytest.mark.thorough
 def test_ragged_features_of_tokens_train_as_padded_ones(x64):
     problem, x, y, _, _ = with_token_features()
     words = [tags(tree) for tree in trees()]

@@ -115,6 +115,7 @@ def score_of_rows(aligner, written):
     return Alignment([part.decode() for part in parts], coordinates).counts(aligner).score
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", OURS)
 def test_float32(mode):
     """Within a few roundings of the largest partial sum."""

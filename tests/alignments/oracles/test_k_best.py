@@ -64,6 +64,7 @@ def test_scores_are_the_k_largest_of_all(x64, dtype, integers, local):
     np.testing.assert_array_equal(found.begin[:, 0], first.begin)
 
 
+@pytest.mark.thorough
 def test_fewer_are_the_first_of_more(x64):
     """Also where many scores are equal; more than `FEW` are sorted."""
     potentials, lengths = cases("float32", True, seed=1)

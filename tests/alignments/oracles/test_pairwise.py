@@ -121,6 +121,7 @@ def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local)
     assert {PAIR, DELETE, INSERT} <= set(np.unique(found.operations))
 
 
+@pytest.mark.thorough
 def test_what_is_beyond_the_lengths_is_never_read(x64):
     potentials, lengths = cases("float64", False)
     inside = (np.arange(M)[:, None] < lengths[:, 0, None, None]) & (
@@ -178,6 +179,7 @@ def test_ties(x64):
     assert operations(global_alignment, [[-3.0]], 1.0, 1.0) == ([INSERT, DELETE], [0, 0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "align, alone", [(local_alignment, local_score), (global_alignment, global_score)]
 )

@@ -61,6 +61,7 @@ def test_decode_is_loss_augmented(
             np.testing.assert_array_equal(found.labels[i], y[preferred(y, total)[0]])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", [(5,), (5, 3)])
 def test_every_score_of_one_chain(shape: tuple[int, ...]) -> None:

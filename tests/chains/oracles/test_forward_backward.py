@@ -116,12 +116,14 @@ def test_float32_against_enumeration() -> None:
         check_gradients(batch, found, 1e-5, absolute)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("T, kind", [(1, (True,) * 3), (2, (True,) * 3), (1, (False,) * 3)])
 def test_shortest_chains(x64, T, kind) -> None:
     chains = random_chains(kind, T, 3, 20)
     check_gradients(chains, gradients(*chain_truth.stacked(chains)), 1e-12, 1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("second_order", [False, True])
 def test_many_labels_and_shared_tables(x64, second_order) -> None:
     """17 labels: loops instead of written-out sums, matrix products where tables are shared."""
@@ -215,6 +217,7 @@ def slow_forward_backward(potentials):
     return total, np.exp(both - total)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1.0, 50.0])
 def test_long_chains_keep_their_digits_in_float32(size) -> None:
     random = np.random.default_rng(5)
@@ -242,6 +245,7 @@ def test_everything_forbidden() -> None:
     np.testing.assert_allclose(found[1].start[1], 0.5)
 
 
+@pytest.mark.thorough
 def test_jit_and_nested_vmap_give_the_same(x64) -> None:
     chains = random_chains((False, False, True), 4, 3, 80)
     potentials, lengths = chain_truth.stacked(chains)

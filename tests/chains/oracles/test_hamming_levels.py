@@ -15,6 +15,7 @@ from jaxstruct.chains.potentials import ChainPotentials
 from tests.chains.oracles.truth import PAIRWISE, STRUCTURES, Cases, as_dtype, cases, preferred
 from tests.core.derivatives import assert_derivatives
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 best = jax.jit(jax.vmap(best_of_levels))
@@ -86,28 +87,31 @@ EXACT = [(PAIRWISE[0].values[0], 8), *((each.values[0], 6) for each in PAIRWISE[
 """Once more levels than positions."""
 
 
-@pytest.mark.parametrize(("structure", "levels"), EXACT)
+@pytest.mark.parametrize(("structure", "levels"), thorough_after(2, EXACT))
 def test_exact_levels(structure: dict[str, bool], levels: int) -> None:
     for draw in range(2):
         _check_best(cases(structure, draw=draw), levels, "float32", 1e-5)
 
 
-@pytest.mark.parametrize("structure", STRUCTURES[::3])
+@pytest.mark.parametrize("structure", thorough_after(1, STRUCTURES[::3]))
 def test_capped_at_one(structure: dict[str, bool]) -> None:
     _check_best(cases(structure), 2, "float32", 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("structure", "levels"), [(FIRST, 6), (SECOND, 3), (SECOND, 8)])
 def test_scores_alone(structure: dict[str, bool], levels: int) -> None:
     _check_scores(cases(structure), levels, "float32", 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("structure", [FIRST, SECOND])
 def test_cap_in_the_middle_in_float64(structure: dict[str, bool]) -> None:
     _check_best(cases(structure), 3, "float64", 1e-13)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("S", "levels"), [(1, 2), (2, 4), (19, 3)])
 def test_few_and_many_labels(S: int, levels: int) -> None:
     _check_best(cases(FIRST, count=120, T=3, S=S), levels, "float32", 1e-5)
@@ -127,6 +131,7 @@ def test_one_level_is_viterbi() -> None:
     np.testing.assert_array_equal(found, jax.jit(jax.vmap(viterbi))(potentials, given.length).score)
 
 
+@pytest.mark.thorough
 def test_zero_one_oracle_is_the_best_or_second_best() -> None:
     """Two levels without the first: the best y != y_true, from the two best of all."""
     given = cases(FIRST)

@@ -16,6 +16,7 @@ from tests.chains.oracles.truth import PAIRWISE, STRUCTURES, Cases, as_dtype, ca
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import check_k_best
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 
@@ -33,7 +34,7 @@ def _check(given: Cases, decoded: Decoded, tolerance: float) -> None:
     check_k_best(listed(given), decoded.labels, decoded.score, tolerance)
 
 
-@pytest.mark.parametrize("structure", PAIRWISE)
+@pytest.mark.parametrize("structure", thorough_after(2, PAIRWISE))
 def test_two_best(structure: dict[str, bool]) -> None:
     for draw in range(2):
         given = cases(structure, draw=draw)
@@ -43,7 +44,7 @@ def test_two_best(structure: dict[str, bool]) -> None:
         _check(given, decoded, 1e-5)
 
 
-@pytest.mark.parametrize("structure", [PAIRWISE[0].values[0], SECOND])
+@pytest.mark.parametrize("structure", thorough_after(1, [PAIRWISE[0].values[0], SECOND]))
 def test_five_best(structure: dict[str, bool]) -> None:
     """Also the first two of them are the two best, and the first is that of `viterbi`."""
     given = cases(structure)
@@ -57,6 +58,7 @@ def test_five_best(structure: dict[str, bool]) -> None:
     np.testing.assert_array_equal(np.asarray(best.labels)[possible], five.labels[possible, 0])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_equals_enumeration_in_float64() -> None:
     given = cases(FIRST)
@@ -76,6 +78,7 @@ def test_many_labels() -> None:
     _check(given, _decoded(given, 3), 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("structure", "T", "S"), [(FIRST, 1, 3), (SECOND, 1, 3), (SECOND, 3, 1)])
 def test_smallest_chains(structure: dict[str, bool], T: int, S: int) -> None:
     given = cases(structure | dict(varying=True, start_stop=True), count=40, T=T, S=S)

@@ -77,6 +77,7 @@ def test_rare_forbidden_labels_are_never_drawn() -> None:
     assert len(moves) == allowed.sum()
 
 
+@pytest.mark.thorough
 def test_frequencies_are_the_marginals_of_a_longer_chain() -> None:
     random = np.random.default_rng(3)
     length, labels = 30, 20  # more labels than are written out

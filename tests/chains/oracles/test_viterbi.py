@@ -13,6 +13,7 @@ from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, liste
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import check_alone, check_best
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 SHARED = ChainPotentials(0, None)  # vmap over emissions, one table of transitions
@@ -28,7 +29,7 @@ def _check(given: Cases, decoded: Decoded, tolerance: float) -> None:
     assert (labels[real] >= 0).all() and (labels[~real] == PADDING).all()
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("structure", thorough_after(4, STRUCTURES))
 def test_equals_enumeration(structure: dict[str, bool]) -> None:
     given = cases(structure)
     assert set(given.length) == set(range(6))
@@ -37,6 +38,7 @@ def test_equals_enumeration(structure: dict[str, bool]) -> None:
     _check(given, decoded, 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("structure", STRUCTURES[3:5])
 def test_equals_enumeration_in_float64(structure: dict[str, bool]) -> None:
@@ -46,6 +48,7 @@ def test_equals_enumeration_in_float64(structure: dict[str, bool]) -> None:
     _check(given, decoded, 1e-13)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("structure", "dtype", "tolerance"), [(FIRST, "float32", 1e-5), (SECOND, "float64", 1e-13)]
 )
@@ -58,6 +61,7 @@ def test_many_labels(structure: dict[str, bool], dtype: str, tolerance: float) -
         _check(given, decoded, tolerance)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("S", [2, 9, 17])
 def test_every_number_of_labels(S: int) -> None:
     given = cases(FIRST, count=300, T=2, S=S)
@@ -119,6 +123,7 @@ def test_shared_transitions_many_labels() -> None:
     np.testing.assert_array_equal(again, shared.score)
 
 
+@pytest.mark.thorough
 def test_one_potential_of_the_batch_is_enough() -> None:
     """Only the lengths, or only the transitions, differ between examples."""
     given = cases(FIRST)
@@ -136,6 +141,7 @@ def test_one_potential_of_the_batch_is_enough() -> None:
         np.testing.assert_array_equal(decoded.labels, moved[i])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("structure", STRUCTURES[:6:5])
 def test_padding_changes_nothing(structure: dict[str, bool]) -> None:
     given = cases(structure)
@@ -222,6 +228,7 @@ def test_the_gradient_of_the_score_counts_the_labels(structure: dict[str, bool])
             jax.tree.map(np.testing.assert_array_equal, of_one, wanted)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_against_differences() -> None:
     """In second order with ends; `test_the_gradient_...` counts in the other structures."""

@@ -76,6 +76,7 @@ def test_best_trees_with_labels(projective):
     check(given, batched(best_tree, projective)(*typed(given, "float32")), projective, 1e-5)
 
 
+@pytest.mark.thorough
 @KINDS
 def test_best_trees_of_float64(x64, projective):
     given = possible(cases(2, 200, 5, 1), projective)
@@ -90,6 +91,7 @@ def test_ties_go_by_the_rules_of_the_two_algorithms():
     assert best_tree(of_first, 4, projective=False).heads.tolist() == [0, 1, 1, 1]
 
 
+@pytest.mark.thorough
 @KINDS
 def test_longer_sentences(projective):
     """Circles within circles: trees that no change of one arc, and no exchange of two, improves."""
@@ -197,6 +199,7 @@ def test_samples_have_the_probabilities(projective):
     check_samples(listed(given, projective), drawn, 50)
 
 
+@pytest.mark.thorough
 @KINDS
 def test_alone_as_in_a_batch_and_with_more_padding(projective):
     given = possible(cases(9, 24, 4, 2), projective)
@@ -235,6 +238,7 @@ def test_refusals():
     refused("k must", lambda: k_best_trees(jnp.zeros((5, 4, 1)), 3, 0, projective=True))
 
 
+@pytest.mark.thorough
 @KINDS
 @pytest.mark.parametrize("scale", [0, 1])
 def test_long_samples_are_trees_and_have_the_marginals(projective, scale):

@@ -1,8 +1,6 @@
 """Every reader ends a damaged file in one clear line of their own errors, never otherwise.
 
-The tests try a few damages a reader, always the same ones; thousands are tried by
-
-    python -m tests.experiments.corpora.test_damaged_files 5000
+A plain run tries a few damages a reader, always the same ones, a thorough one hundreds.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import json
 import lzma
 import random
 import re
-import sys
 import tarfile
 import tempfile
 import time
@@ -44,6 +41,7 @@ from jaxstruct.core.feature_index import fit_index
 from jaxstruct.data import conll, errors, fasta, svmlight
 from jaxstruct.data.optional import sklearn_datasets
 from jaxstruct.trees.phrases.bracketing import read_trees
+from tests.lib.thorough import thorough_after
 
 OWN = tuple(
     kind
@@ -331,29 +329,10 @@ def test_sound(name, tmp_path) -> None:
     reader.read(tmp_path / "toy")
 
 
+@pytest.mark.parametrize("times", thorough_after(1, [60, 600]))
 @pytest.mark.parametrize("name", READERS)
-def test_damaged(name) -> None:
+def test_damaged(name, times) -> None:
     rng = random.Random(f"{name}0")
-    for _ in range(60):
+    for _ in range(times):
         content = damaged(READERS[name].content, rng)
         assert not (found := fault(READERS[name], content)), (found, content[:2000])
-
-
-def main(times: int, names: list[str]) -> int:
-    """Tries every reader, or these, so many times, and prints each kind of fault once."""
-    total = 0
-    for name in names or READERS:
-        rng, kinds = random.Random(f"{name}1"), {}
-        for _ in range(times):
-            content = damaged(READERS[name].content, rng)
-            if found := fault(READERS[name], content):
-                kinds.setdefault(re.sub(r"/tmp/\S+|0x\w+|\d+", "*", found)[:90], (found, content))
-                total += 1
-        print(name, len(kinds), "kinds of faults", flush=True)
-        for found, content in kinds.values():
-            print("   ", found[:300], "|", content[:80], flush=True)
-    return total
-
-
-if __name__ == "__main__":
-    sys.exit(bool(main(int(sys.argv[1]), sys.argv[2:])))

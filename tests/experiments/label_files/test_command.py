@@ -156,6 +156,7 @@ def test_ctrl_c_keeps_whole_files_and_says_how_to_go_on(tmp_path, tagger, monkey
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("b.labelled*"))
 
 
+@pytest.mark.thorough
 def test_a_killed_command_leaves_no_half_file(tmp_path, tagger) -> None:
     """A pipe that stays open keeps it in the middle; what there is then is under another name."""
     call = [

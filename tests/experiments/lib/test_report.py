@@ -15,7 +15,6 @@ from experiments.lib.report import (
     to_latex,
     to_markdown,
     write_csv,
-    write_results,
     write_table,
 )
 
@@ -69,13 +68,6 @@ def test_numbers_stand_to_the_right_under_their_group():
 def test_a_column_shares_one_number_format(column, shown):
     lines = render(Table("", ["x"], [[cell] for cell in column])).splitlines()
     assert [line.strip() for line in lines[3:-1]] == shown
-
-
-def test_words_stand_to_the_left_and_decorated_numbers_to_the_right():
-    rows = [["long name", "< 0.1", "3-fold"], ["b", "12.5 %", "12"]]
-    lines = render(Table("t", ["a", "bbbbbbbb", "ccccccccc"], rows)).splitlines()
-    assert lines[2] == "a          bbbbbbbb  ccccccccc"
-    assert lines[4:6] == ["long name     < 0.1  3-fold", "b            12.5 %  12"]
 
 
 def test_a_narrow_width_wraps_words_and_never_numbers():
@@ -188,10 +180,6 @@ def test_csv_holds_the_unrounded_numbers(tmp_path):
     assert rows[2] == ["CRF", "", "5.2", "0.1", "100000", "3.2e-07"]
     assert rows[3][2:4] == ["", ""]
     assert [file.name for file in path.parent.iterdir()] == ["table3.csv"]
-
-
-def test_write_results_is_offered_here(tmp_path):
-    assert write_results(tmp_path, "r", TABLE).name == "r.json"
 
 
 def test_a_table_of_rows_has_a_cell_a_heading():

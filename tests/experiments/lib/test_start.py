@@ -164,6 +164,7 @@ def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
     assert not capsys.readouterr().err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_a_training(tmp_path, number, code):
     """A program of its own, stopped when it has reported its progress.

@@ -55,6 +55,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64, formulation, C):
         np.testing.assert_allclose(found.margin_bound, 1 / np.linalg.norm(w, axis=1), rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1", "svm2"])
 def test_every_kind_of_input_and_every_route_is_one_machine(x64, formulation, monkeypatch):
     sparse = js.from_scipy(csr_array(np.where(np.abs(X) < 2, 0.0, X)))

@@ -41,6 +41,7 @@ def test_the_interval_holds_the_optimum_where_the_mean_is_not_zero(kind, mean, C
         assert said == ("CONVERGED", 0, 0, 0, True), (seed, said)
 
 
+@pytest.mark.thorough
 def test_float64_holds_it_at_means_of_a_million(x64):
     for seed in range(4):
         said = verdict(drawn(seed, 1e6, 512.0, dtype="float64", tolerance=1e-6))
@@ -54,6 +55,7 @@ def test_an_example_that_lies_far_off_does_not_move_the_centre(kind):
     assert verdict(case) == ("CONVERGED", 0, 0, 0, True)
 
 
+@pytest.mark.thorough
 def test_far_kernel_values_are_not_said_to_be_inseparable(x64):
     for seed in range(3):
         case = drawn(seed, 1e6, 1.0, "kernel", "svm0", "float64")

@@ -55,6 +55,7 @@ def test_the_dual_is_that_of_enumeration(x64: None, rich: bool) -> None:
     assert np.linalg.norm(expected) > 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_the_gap_closes_and_the_dual_is_never_above_the_optimum(x64: None, C: float) -> None:
     """In one bucket and in two, to 1e-8 of the optimum."""
@@ -74,6 +75,7 @@ def test_the_gap_closes_and_the_dual_is_never_above_the_optimum(x64: None, C: fl
         np.testing.assert_allclose(found.primal, value, rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_constraints_label_triples_and_sparse_tokens(x64: None) -> None:
     data = barred_sequences(1)
     problem = data.problem(RICH, constraints=BARRED, dtype="float64")
@@ -97,6 +99,7 @@ def test_float32_and_another_C_compiles_nothing() -> None:
     assert counts[0] == counts[1]
 
 
+@pytest.mark.thorough
 def test_classes_are_logistic_regression(x64: None) -> None:
     random = np.random.default_rng(7)
     x = random.normal(size=(30, 4))
@@ -108,6 +111,7 @@ def test_classes_are_logistic_regression(x64: None) -> None:
     np.testing.assert_allclose(found.weights["weights"].T, reference.coef_, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_trees_and_graphs(x64: None) -> None:
     """The primal is that of enumeration; its gradient there bounds the optimum independently."""
     given, sentences = random_graphs(4, 10, "any", Options(1, 2)), trees.examples(0)
@@ -136,6 +140,7 @@ def test_trees_and_graphs(x64: None) -> None:
         assert found.dual >= value - gradient @ gradient / 2 - 1e-7 and gradient @ gradient < 1e-4
 
 
+@pytest.mark.thorough
 def test_a_start_at_the_optimum_certifies_it(x64: None) -> None:
     problem = SMALL.problem(PLAIN, dtype="float64")
     best = fit_random_field(problem, SMALL.inputs(), SMALL.y, 20.0, tolerance=1e-9)

@@ -65,6 +65,7 @@ def test_optimum(x64, formulation, gaps, symmetric, settings):
     assert distance <= np.sqrt(4e-6 * truth.objective)
 
 
+@pytest.mark.thorough
 def test_float32_and_what_is_learned():
     """A hidden rule: the homologue pairs letter 0 with 0, decoys have no letter 0."""
     x, y = random_examples(40, seed=5)

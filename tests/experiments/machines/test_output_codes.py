@@ -107,6 +107,7 @@ def test_all_pairs_agree_with_another_program(x64):
     assert np.mean(found == other.predict(NEW)) >= 0.95
 
 
+@pytest.mark.thorough
 def test_every_code_learns(x64):
     errors = {}
     for name, code in (

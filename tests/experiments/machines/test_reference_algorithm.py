@@ -149,6 +149,7 @@ def proven(formulation, variant):
     return 0.25 if variant == "subspace" and formulation.startswith("svm2") else 1.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variant", ["full", "subspace"])
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_propositions_6_and_14_to_17_every_constraint_raises_the_dual(formulation, variant):
@@ -184,6 +185,7 @@ def test_propositions_14_and_15_need_the_block_to_be_optimal(formulation):
     assert 0.25 < share[2] < 0.4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variant", ["full", "subspace"])
 @pytest.mark.parametrize("formulation", SOFT)
 def test_theorem_3_bounds_the_constraints(formulation, variant):
@@ -215,6 +217,7 @@ def test_theorem_3_in_numbers():
     refused("svm0 has the bound", most_constraints, "svm0", 1.0, 1, 0.1, 1.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variant", ["full", "subspace"])
 def test_theorem_2_bounds_the_constraints(variant):
     case = bounded_case(True)

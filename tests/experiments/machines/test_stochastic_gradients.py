@@ -23,6 +23,7 @@ from tests.baselines.sequences import PLAIN, flat, random_sequences
 from tests.baselines.test_conditional_random_field import Enumerated
 from tests.graphs.structure_cases import Options, random_graphs
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.trees import structure_cases as trees
 
 SMALL = random_sequences(0, n=8, T=4, d=3, S=3)
@@ -36,7 +37,7 @@ def near(objective: str, found: StochasticFit, primal: float, dual: float) -> No
     assert found.dual <= primal * (1 + 1e-5)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", thorough_after(1, OBJECTIVES))
 def test_every_objective_comes_near_its_certified_optimum(objective: str) -> None:
     problem = SMALL.problem(PLAIN)
     train = fit_random_field if objective == "random_field" else js.fit
@@ -100,6 +101,7 @@ def _split(w: np.ndarray, like: dict) -> list[np.ndarray]:
     return [a.reshape(b.shape) for a, b in zip(np.split(w, ends), like.values(), strict=True)]
 
 
+@pytest.mark.thorough
 def test_classes_trees_and_graphs() -> None:
     random = np.random.default_rng(7)
     x = random.normal(size=(30, 4)).astype(np.float32)

@@ -42,6 +42,7 @@ def test_it_finds_the_optimum_of_the_quadratic_program(x64, formulation, C):
         assert ascent.alpha.max() <= C / (N * (K - 1)) * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1", "svm2"])
 def test_crammer_and_singers_machine_is_the_quadratic_programs(x64, formulation):
     for C in (1.0, 30.0):
@@ -58,6 +59,7 @@ def test_one_slack_a_constraint_is_another_machine_but_not_for_two_classes(x64):
     assert two == pytest.approx(crammer_singer_optimum("svm2", X, Y % 2, 2, 30.0)[0], rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_every_kind_of_input_is_one_machine(x64):
     few = np.where(np.abs(X) < 0.5, 0.0, X)
     sparse, gram = js.from_scipy(csr_array(few)), few @ few.T
@@ -70,6 +72,7 @@ def test_every_kind_of_input_is_one_machine(x64):
     np.testing.assert_allclose(primals, primals[0], rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_weights_of_examples(x64):
     weights = np.where(np.arange(N) < 4, 2.0, 1.0)
     weights[-5:] = 0.0

@@ -163,6 +163,7 @@ def test_a_margin_that_does_not_exist():
     assert not WorkingSetDual(np.ones(1), np.zeros(1)).size
 
 
+@pytest.mark.thorough
 def test_room_grows():
     """More constraints than there is room for at first: nothing is lost."""
     random = np.random.default_rng(0)

@@ -10,6 +10,7 @@ from tests.experiments.named_entities.cases import CHEAP
 from tests.experiments.scripts import kept_settings
 
 
+@pytest.mark.thorough
 def test_only_the_methods_asked_for(archive, tmp_path):
     options = Options(path=archive, output=str(tmp_path), **CHEAP).replace(methods=("hmm",))
     with kept_settings():

@@ -62,6 +62,7 @@ def test_own_files_are_trained_on_tested_and_labelled_and_the_model_is_kept(tmp_
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["m.npz"]
 
 
+@pytest.mark.thorough
 def test_a_training_that_was_stopped_goes_on_and_ends_the_same(tmp_path, monkeypatch):
     """The same line twice: stopped after three rounds, then to its end, and once more."""
     options = model_options(

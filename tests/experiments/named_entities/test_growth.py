@@ -11,6 +11,7 @@ from tests.experiments.named_entities.cases import CHEAP
 from tests.experiments.scripts import kept_settings, strict_json
 
 
+@pytest.mark.thorough
 def test_constraints_grow_with_sentences(archive, tmp_path, monkeypatch):
     """The last line is of a larger epsilon, which needs fewer; a second run trains nothing anew."""
     monkeypatch.setattr(growth, "FACTORS", (growth.PRINTED, growth.Way("epsilon", epsilon=0.9)))

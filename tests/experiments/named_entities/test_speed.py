@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from experiments.named_entities import command as named_entities
 from experiments.named_entities import speed as named_entities_speed
@@ -26,6 +27,7 @@ def test_levels_are_reached_when_certified_and_before_that_in_hindsight():
     assert reached(points, 1e-4) == {"gap": None, "primal": None}
 
 
+@pytest.mark.thorough
 def test_speed_holds_time_memory_calls_and_scores(archive, tmp_path, monkeypatch):
     """Both contenders in this process, for speed instead of in processes of their own."""
     options = Options(path=archive, output=str(tmp_path), speed=True, **CHEAP)

@@ -17,6 +17,7 @@ from tests.experiments.named_entities.cases import CHEAP, corpora
 from tests.experiments.scripts import kept_settings, strict_json
 
 
+@pytest.mark.thorough
 def test_every_machine_is_measured_on_every_fold_and_written(archive, tmp_path, monkeypatch):
     """One test, so that the programs are compiled in one worker only."""
     options = Options(path=archive, output=str(tmp_path), **CHEAP)
@@ -77,6 +78,7 @@ def check_resumed(options, outcome, monkeypatch):
     assert len(trained) == 2
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_every_training(archive, tmp_path, monkeypatch):
     """What was trained is in the stopped file and in those that --resume reads."""
     options = Options(path=archive, output=str(tmp_path), **CHEAP)
@@ -123,6 +125,7 @@ def test_the_words_of_methods_name_the_machines_of_both_tables():
     assert svms == [(form, C) for form in PAPER_SVM for C in ("1/n", "1")]
 
 
+@pytest.mark.thorough
 def test_every_machine_takes_its_setting_of_least_inner_error(sentences):
     """Made-up errors: the last setting is best in the inner folds and the first in the outer."""
     corpus, _ = corpora(sentences)

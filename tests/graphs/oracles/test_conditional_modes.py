@@ -36,6 +36,7 @@ def test_alone_as_in_a_batch() -> None:
     check_alone(quick_jit(conditional_modes), (given.batch,), together(given.batch), [350], 1e-12)
 
 
+@pytest.mark.thorough
 def test_in_float32() -> None:
     """Rounding may end elsewhere, never above the best nor where a change would gain."""
     given = cases()

@@ -95,6 +95,7 @@ def test_the_optimum_of_the_linear_program() -> None:
     assert len(which) > 130
 
 
+@pytest.mark.thorough
 def test_in_float32() -> None:
     given = cases()
     found = jax.device_get(together(given.cast("float32"), allowed_passes(), 1e-6))

@@ -46,6 +46,7 @@ def test_the_bound_never_rises() -> None:
         last = bound
 
 
+@pytest.mark.thorough
 def test_in_float32() -> None:
     given = cases()
     _check(given, together(given.cast("float32"), 60, 1e-6), 2e-5)

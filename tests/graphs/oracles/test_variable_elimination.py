@@ -60,6 +60,7 @@ def test_the_best_labelling_of_thousands_of_graphs() -> None:
             assert (own[: len(wanted)] == wanted).all(), (own, wanted)
 
 
+@pytest.mark.thorough
 def test_in_float32() -> None:
     given, plans = planned()
     found = best(given.cast("float32"), plans)
@@ -89,6 +90,7 @@ def test_the_best_other_labelling_of_thousands_of_graphs(dtype: str) -> None:
                 assert (y[:V] == given_y[:V]).all()
 
 
+@pytest.mark.thorough
 def test_the_best_other_alone_and_its_derivative() -> None:
     given, plans = planned()
     labels = np.asarray(best(given.batch, plans).labels)

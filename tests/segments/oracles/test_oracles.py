@@ -40,10 +40,12 @@ def test_four_thousand_best_segmentations():
     check_alone(viterbi, given.typed("float32"), found, [1, 2])
 
 
+@pytest.mark.thorough
 def test_best_segmentations_of_float64(x64):
     check(cases(1, 400), "float64", 1e-12)
 
 
+@pytest.mark.thorough
 def test_padding_is_never_read():
     given = cases(2, 200)
     potentials, length = given.typed("float32")
@@ -79,6 +81,7 @@ def test_sums_equal_enumeration():
         np.testing.assert_allclose(found.segments[i], expected.reshape(shape), atol=2e-6)
 
 
+@pytest.mark.thorough
 def test_large_potentials_do_not_overflow():
     given = cases(5, 100)
     potentials = jax.tree.map(lambda leaf: 300 * leaf, given.typed("float32")[0])

@@ -66,6 +66,7 @@ def test_best_trees_and_ties(kind: str, size: tuple) -> None:
     assert none > 5 or size is SKEWED
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("kind, size", KINDS[1:2])
 def test_float64(kind: str, size: tuple) -> None:
@@ -107,6 +108,7 @@ def test_gradient_of_a_score_counts_what_the_tree_uses() -> None:
     np.testing.assert_array_equal(gradient.root, np.eye(3)[given.rules.parents[tree.rules[0]]])
 
 
+@pytest.mark.thorough
 def test_padding_nesting_and_single_calls_change_nothing() -> None:
     """Nested batches of wider sentences, and one call: `test_one_rule` makes one without jit."""
     given = cases(SHARED, SMALL, 3)
@@ -196,6 +198,7 @@ def test_derivatives_against_differences() -> None:
     assert_derivatives(lambda p: call(given.rules, p, given.length), potentials)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_gradients_with_and_without_the_tree_count_what_it_uses() -> None:
     """Summed over the sentences where they share the rules; 0 where there is no parse."""

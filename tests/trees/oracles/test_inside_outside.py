@@ -85,6 +85,7 @@ def test_equals_enumeration(kind: str, size: tuple, grammars: int) -> None:
     assert none > 0 or size is SKEWED
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_float64() -> None:
     for seed in range(2):

@@ -16,6 +16,7 @@ from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import check_alone, check_k_best
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     SHARED,
@@ -57,7 +58,7 @@ def test_five_best(kind: str, size: tuple) -> None:
         _check(given, parsed, seed % 2 == 1, 1e-5)
 
 
-@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
+@pytest.mark.parametrize("kind, size", thorough_after(1, [(SHARED, SKEWED), (OVER_SPANS, SMALL)]))
 def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) -> None:
     """Those of many come first among those of more, ties included, block by block or at once."""
     one = sentence_bytes(40, size.tokens, size.symbols, size.rules, np.dtype("f4"))
@@ -71,6 +72,7 @@ def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) 
             np.testing.assert_array_equal(mine[:, :5], other)
 
 
+@pytest.mark.thorough
 def test_a_wide_batch_takes_no_more_memory_than_is_allowed(monkeypatch) -> None:
     """By what the compiler lays out; long sentences are charts, large grammars are merges."""
     monkeypatch.setattr(oracle, "MOST_BYTES", 2**22)
@@ -97,6 +99,7 @@ def test_the_program_of_many_trees_is_as_large_as_that_of_few() -> None:
     assert lines(300) < 1.1 * lines(30) < 1.1 * lines(FEW)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_two_best_are_the_first_of_five() -> None:
     """In float64; integer potentials, of odd seeds, are exact in float32 as well."""
@@ -115,6 +118,7 @@ def test_two_best_are_the_first_of_five() -> None:
                 assert same_tree(tree_of(two.tree, n, q), tree_of(five.tree, n, q))
 
 
+@pytest.mark.thorough
 def test_one_sentence_alone() -> None:
     given = cases(OVER_SPANS, SMALL, 2)
     potentials, batch = as_dtype(given.potentials, "float32"), _parsed(given, 5)

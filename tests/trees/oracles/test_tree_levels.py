@@ -142,6 +142,7 @@ def test_matched_inner_nodes(kind: str, size: tuple) -> None:
             np.testing.assert_array_equal(alone, parsed.score)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_any_counts_up_to_a_cap_in_float64() -> None:
     """Counts of 0 to 2 at any node; the last level holds all trees with at least three."""
@@ -207,6 +208,7 @@ def test_best_of_levels(make: Callable) -> None:
         _check_best(given, counts, found, offsets, slopes, valid)
 
 
+@pytest.mark.thorough
 def test_the_best_tree_that_is_not_the_true_one() -> None:
     """Misses capped at 1: the oracle of the zero-one loss."""
     sizes, offsets, slopes = capped_sizes(T, 1), np.array([-np.inf, 0.0]), np.array([0.0, 1.0])
@@ -228,6 +230,7 @@ def test_the_best_tree_that_is_not_the_true_one() -> None:
     assert others > 100
 
 
+@pytest.mark.thorough
 def test_one_sentence_alone() -> None:
     given = cases(OVER_SPANS, SMALL, 2)
     counts, sizes = _inner_counts(given, 2)
@@ -288,6 +291,7 @@ def test_derivatives_of_levels_against_differences() -> None:
     jax.tree.map(np.testing.assert_array_equal, *gradients(potentials))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_of_the_best_level_against_differences() -> None:
     """Of its score, and of its value by potentials, offsets and slopes."""

@@ -57,6 +57,7 @@ def _check_there_and_back(parts: dict[str, list[Tree]]) -> None:
         assert decode(grammar, found.tree, words(tree)) == tree
 
 
+@pytest.mark.thorough
 def test_every_tree_of_gum(gum) -> None:
     assert {part: len(trees) for part, trees in gum.items()} == {
         "train": 10_224, "dev": 1_575, "test": 1_464, "test2": 1_334,
