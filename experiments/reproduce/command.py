@@ -1,11 +1,12 @@
-"""Every table of the project that this machine has the corpora for, one after the other.
+"""Tables of the project, one after the other, and a page of them: results/index.html.
 
-    python -m experiments.reproduce
-    python -m experiments.reproduce --quick
+    python -m experiments.reproduce                 a few that need no corpus, in two minutes
+    python -m experiments.reproduce --all           every one that there are corpora for, in hours
     python -m experiments.reproduce --only=digits,taxonomy_clinc150
-    python -m experiments.reproduce --list
-    python -m experiments.reproduce --resume
-    python -m experiments.reproduce --download
+    python -m experiments.reproduce --list          names, corpora and minutes
+    python -m experiments.reproduce --all --quick   small versions, to try whether all run
+    python -m experiments.reproduce --all --resume
+    python -m experiments.reproduce --all --download
 
 Tables whose corpora are missing are left out, and the steps to get each corpus are printed first;
 --download takes the steps that need nobody. Ctrl-C and SIGTERM keep the tables that are done, and
@@ -43,6 +44,8 @@ from experiments.reproduce.overview import (
     rows_before,
     still_there,
 )
+from experiments.reproduce.page import is_shown, write_page
+from experiments.reproduce.verdicts import verdict
 
 
 class Experiment(NamedTuple):
@@ -128,6 +131,15 @@ Of whole runs: digits, alignment, neural_handwriting, named_entities, denoising,
 snakes, segments, multi_label_yeast, reranking and clinc150_whole. The others are reckoned from
 parts of them, such as one of several repeats, and may be wrong by a factor of 2.
 """
+
+
+SHORT: Mapping[str, tuple[float, dict[str, Any]]] = {
+    "digits": (0.5, {}),
+    "taxonomy_synthetic": (0.5, {}),
+    "alignment": (0.4, {"sizes": ("1", "4", "10"), "epsilons": ()}),
+    "denoising": (0.4, {"labels": ("2",), "training": ("independent", "svm"), "exact_grids": 0}),
+}
+"""What runs without --all and --only: its minutes, and which part of a table that takes longer."""
 
 
 SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
@@ -250,8 +262,9 @@ class Options(fields.Common):
 
     quick: bool = flag(False, "A short version: less data, fewer repeats; no numbers to quote.")
     only: Sequence[str] = flag(
-        (), f"Some of: {', '.join(each.name for each in EXPERIMENTS)}. Default: all."
+        (), f"These whole tables: some of {', '.join(each.name for each in EXPERIMENTS)}."
     )
+    all: bool = flag(False, "Every table for which the corpora are here, in hours.")
     list: bool = flag(
         False, "Show all experiments with corpora, time and what they make; run none."
     )
@@ -261,6 +274,28 @@ class Options(fields.Common):
     resume: bool = flag(
         False, "Leave out the tables that are in --output, made by the same code and options."
     )
+
+
+def chosen_of(options: Options, experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The experiments that a run makes: those of --only, all, or the short set.
+
+    Raises:
+      ValueError: `options.only` names an experiment that there is not.
+    """
+    names = [experiment.name for experiment in experiments]
+    unknown = [name for name in options.only if name not in names]
+    if unknown:
+        near = {each for name in unknown for each in get_close_matches(name, names, 4, 0.5)}
+        hint = f"near it: {', '.join(sorted(near))}; " if near else ""
+        raise ValueError(f"only: {unknown} is no experiment; {hint}--help names them all")
+    if options.only or options.all:
+        return [each for each in experiments if not options.only or each.name in options.only]
+    shortened = []
+    for each in (each for each in experiments if each.name in SHORT):
+        minutes, part = SHORT[each.name]
+        own = each.options.replace(**part)
+        shortened.append(each._replace(options=own, minutes=(minutes, each.minutes[1])))
+    return shortened
 
 
 def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> common.Outcome:
@@ -273,14 +308,8 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
     Raises:
       ValueError: `options.only` names an experiment that there is not.
     """
-    names = [experiment.name for experiment in experiments]
-    unknown = [name for name in options.only if name not in names]
-    if unknown:
-        near = {each for name in unknown for each in get_close_matches(name, names, 4, 0.5)}
-        hint = f"near it: {', '.join(sorted(near))}; " if near else ""
-        raise ValueError(f"only: {unknown} is no experiment; {hint}--help names them all")
+    chosen = chosen_of(options, experiments)
     common.prepare(options)
-    chosen = [each for each in experiments if not options.only or each.name in options.only]
     get_corpora(chosen, options)
     before = rows_before(options.output)
     rows = _run_all(chosen, options, before)
@@ -297,7 +326,16 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
     stopped = any(row["status"] == "stopped" for row in rows)
     numbers = {"stopped": stopped, "experiments": rows, "earlier": still_there(before, rows)}
     with ignored_interrupts() if stopped else contextlib.nullcontext():
-        return common.save(options, table, numbers)
+        outcome = common.save(options, table, numbers)
+        made = [row for row in (*rows, *still_there(before, rows)) if is_shown(row)]
+        print(f"wrote {write_page(options.output, made, _rest(experiments, made))}", flush=True)
+    return outcome
+
+
+def _rest(experiments: Sequence[Experiment], made: Sequence[Mapping[str, Any]]) -> Table:
+    """What the page has not, as `listed` has it."""
+    names = {row["name"] for row in made}
+    return listed([each for each in experiments if each.name not in names], {})
 
 
 def get_corpora(chosen: Sequence[Experiment], options: Options) -> None:
@@ -403,13 +441,13 @@ def _keep(
 
 
 def _row(
-    experiment: Experiment, status: str, start: float | None = None, file: Path | None = None,
-    detail: str = "",
-) -> dict[str, Any]:  # fmt: skip
-    """A line of the summary; `start` is when the experiment began."""
-    seconds = None if start is None else time.perf_counter() - start
-    name = experiment.name
-    return {"name": name, "status": status, "seconds": seconds, "file": file, "detail": detail}
+    experiment: Experiment, status: str, start: float | None = None, detail: str = ""
+) -> dict[str, Any]:
+    """A line of the summary, without files; `start` is when the experiment began."""
+    return {
+        "name": experiment.name, "what": experiment.what, "status": status, "file": None,
+        "seconds": None if start is None else time.perf_counter() - start, "detail": detail,
+    }  # fmt: skip
 
 
 def _run_one(
@@ -429,7 +467,11 @@ def _run_one(
             traceback.print_exc()
         return _row(experiment, "failed", start, detail=f"{type(error).__name__}: {error}")
     course.add(experiment.minutes[options.quick], time.perf_counter() - start)
-    return _row(experiment, "done", start, outcome.files[0])
+    pictures = [path for path in outcome.files if Path(path).suffix == ".png"]
+    return _row(experiment, "done", start) | {
+        "file": outcome.files[0], "pictures": pictures,
+        "verdict": verdict(experiment.name, outcome.numbers),
+    }  # fmt: skip
 
 
 def _why_not(experiment: Experiment, options: Options) -> str:
