@@ -99,7 +99,6 @@ MINUTES = {
     "handwriting": (1, 0.1),
     "neural_handwriting": (19, 0.3),
     "named_entities": (55, 0.3),
-    "random_field_certificates": (2.5, 0.5),
     "parsing": (2.5, 0.2),
     "parts_of_speech": (8, 0.1),
     "constraint_counts_homologues": (6, 0.3),
@@ -123,12 +122,11 @@ MINUTES = {
     "reranking": (26, 0.3),
     "multiclass": (12, 0.2),
     "class_descriptions": (40, 0.5),
-    "clinc150_whole": (0.3, 0.3),
 }
 """Experiment -> minutes of one core with all compiling, and those with --quick, November 2026.
 
 Of whole runs: digits, alignment, neural_handwriting, named_entities, denoising, citation_graph,
-snakes, segments, multi_label_yeast, reranking and clinc150_whole. The others are reckoned from
+snakes, segments, multi_label_yeast and reranking. The others are reckoned from
 parts of them, such as one of several repeats, and may be wrong by a factor of 2.
 """
 
@@ -174,10 +172,6 @@ EXPERIMENTS = (
         "sentences": 60, "folds": 2, "C": ("0.1", "1"), "epochs": ("5", "2"),
         "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
     }, "tables 2 and 3: Spanish named entities, 300 sentences, 5 folds"),
-    _experiment("random_field_certificates", ("ocr_letters", "conll2002"), {
-        "examples": 100, "sentences": 60, "epochs": 10,
-        "methods": ("lbfgs", "dual", "stochastic"),
-    }, "random fields: four trainers, each with a certificate"),
     _experiment("parsing", ("gum",), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"), "loss": ("node_f1",),
     }, "table 4.4 (JMLR's table 5): parsing with a learned grammar"),
@@ -252,8 +246,6 @@ EXPERIMENTS = (
     _experiment("class_descriptions", ("clinc150",), {
         "per_class": ("1",), "unseen": 0, "repeats": 1, "methods": ("flat", "tree", "words"),
     }, "CLINC150 with few examples a class, or none"),
-    _experiment("clinc150_whole", ("clinc150",), {"per_class": 5, "svc_tolerances": ("0.1",)},
-                "all of CLINC150 beside liblinear"),
 )  # fmt: skip
 
 
@@ -484,8 +476,6 @@ def _why_not(experiment: Experiment, options: Options) -> str:
 def _options_of(experiment: Experiment, options: Options) -> AnyOptions:
     shared = {name: getattr(options, name) for name in ("output", "seed", "x64", "progress")}
     shared["compilation_cache"] = options.compilation_cache
-    if experiment.name == "clinc150_whole":
-        shared["compilation_cache"] = experiment.options.compilation_cache  # it times compiling
     if options.resume and "resume" in experiment.options.values():
         shared["resume"] = True
     quick = experiment.quick if options.quick and experiment.quick else {}

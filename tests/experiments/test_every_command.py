@@ -24,7 +24,7 @@ from tests.experiments.scripts import (
 
 COMMANDS = commands()
 SHARED = {"output", "seed", "x64", "progress", "compilation_cache"}
-WITH_LESS = {"killed_runs", "label_files", "make_store", "parse_sentences"}
+WITH_LESS = {"label_files", "make_store", "parse_sentences"}
 
 
 def options_of(command: str) -> type:
@@ -64,8 +64,6 @@ WRONG = {
                        "--prediction=exact"],
     "class_descriptions": ["--path=absent", "--per_class=0", "--methods=names", "--unseen=-1",
                            "--identity=0", "--held_out=x"],
-    "clinc150_whole": ["--contender=linear_svc --path=absent", "--svc_tolerances=x",
-                       "--c_over_n=0"],
     "cluster": ["", "--start=-1", "--start=2 --join", "--start=1 --devices=0", "--compare=1y",
                 "--start=2 --task=table", "--kills=-1", "--start=2 --tolerance=0"],
     "constraint_counts": ["--parts=letters", "--formulations=svm1", "--sizes=0", "--epsilons=x",
@@ -75,7 +73,6 @@ WRONG = {
                   "--prediction=milp", "--coupling=-1"],
     "digits": ["--formulations=svm3", "--c_over_n=x", "--tolerance=0", "--variant=slow",
                "--unknown", "--seed=-1", "--examples=20 --tolerance=1e-7", "--capacity=1024"],
-    "digits_speed": ["--c_over_n=0.2", "--repeats=x"],
     "first_results": ["--tasks=odd", "--repeats=0"],
     "graph_speed": ["--grids=9x9", "--batches=x", "--kinds=min", "--passes=0", "--near=0"],
     "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
@@ -83,9 +80,6 @@ WRONG = {
     "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0",
                    "--shards=0", "--shards=x", "--tolerance=0", "--tasks=tagger --growth=9",
                    "--tasks=scene --profile"],
-    "bulk_speed": ["--devices=0", "--sentences=-1", "--texts=x"],
-    "handwriting_speed": ["--repeats=0"],
-    "killed_runs": ["--kills=0", "--tasks=table", "--cost=-1", "--tolerance=0", "--seconds=-1"],
     "label_files": ["", "--model=absent", "--model=m --input=absent.jsonl", "--format=xml",
                     "--devices=-1"],
     "label_graphs": ["", "--train=absent.npz", "--train=a.txt", "--train=a.csv", "--loss=zero_one",
@@ -94,7 +88,6 @@ WRONG = {
                      "--parts=train"],
     "dependency_speed": ["--lengths=0", "--lengths=x", "--raised=-1", "--batch=0"],
     "segments": ["--methods=crf", "--path=absent.zip", "--sentences=-1", "--c_over_n=0"],
-    "large_data": ["--passes=1", "--texts=x", "--part=blocks", "--blocks=-1", "--block_bytes=0"],
     "make_store": ["", "--input=absent.conll --output=x", "--format=csv", "--min_count=0",
                    "--memory=-1"],
     "matching": ["--methods=odd", "--settings=all", "--draws=0", "--points=9", "--points=9,3",
@@ -107,9 +100,7 @@ WRONG = {
     "multi_label": ["--data=yeasts", "--data_file=absent.npz", "--training=odd", "--c_path=0",
                     "--passes=0"],
     "named_entities": ["--methods=memm", "--C=x", "--C=n", "--epochs=0.5",
-                       "--whole --speed", "--growth --sizes=0", "--growth --speed",
-                       "--path=absent.zip", "--train=absent.conll --model=m", "--test=x",
-                       "--language=eng"],
+                       "--growth --sizes=0", "--path=absent.zip", "--language=eng"],
     "open_questions": ["--questions=regression", "--data=odd", "--splits=0", "--share=2",
                        "--points=1", "--gap=0"],
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
@@ -119,14 +110,11 @@ WRONG = {
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x"],
     "parsing_speed": ["--sizes=2x9x3", "--sizes=2x9", "--oracles=best"],
-    "random_field_certificates": ["--data=pairs", "--methods=adam", "--letter_data=absent.data",
-                                  "--group=0", "--rate=0"],
     "reproduce": ["--only=table_9"],
     "reranking": ["--tasks=letters", "--machines=svm0x", "--k_words=1", "--train_trees=absent.txt",
                   "--c_path=0"],
     "snakes": ["--data_file=absent.npz", "--features=colours", "--c_over_n=0", "--inference=exact",
                "--examples=-1"],
-    "solver_seeds": ["--tables=digits_speed", "--seeds=1", "--columns=(", "--stop_at=-1"],
     "string_kernel_speed": ["--strings=1", "--decay=0", "--decay=2", "--alphabet=27"],
     "string_mapping": ["--strings=3", "--methods=svm", "--C=x", "--readings=odd", "--decay=0"],
     "structured_regression": ["--methods=crf", "--series=walk", "--c=0", "--steps=x", "--stay=2",
@@ -174,7 +162,6 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name, line, printed", [
-    ("named_entities", "--model=none.npz --predict=x", "model: 'none.npz': no such file or direc"),
     ("label_graphs", "--train=none.npz", "train: 'none.npz': no such file or directory: correct"),
 ])  # fmt: skip
 def test_a_file_that_is_not_there_is_told_with_its_option(
@@ -213,7 +200,6 @@ PLACES = {
     "cluster": ["--compare=1x1 --output=absent/x"],
     "handwriting": ["--output=absent/x", "--model=absent/x/m.npz"],
     "make_store": ["--input=a.conll --output=absent/x/a.store"],
-    "named_entities": ["--output=absent/x", "--train=a.conll --model=absent/x/m.npz"],
     "parse_sentences": ["--model=m --trees=absent/x/t.mrg", "--model=m --picture=absent/x/t.png"],
 }  # fmt: skip
 """Where the results of these commands go; of all others to --output=FOLDER."""
@@ -235,10 +221,7 @@ def test_where_nothing_can_be_written_is_told_at_once(name, monkeypatch, tmp_pat
 
 STOPPED = {
     "alignment_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3")}),
-    "bulk_speed": ({"_measure": [{"task": "a"}]}, {}),
-    "clinc150_whole": ({"run_apart": [{"name": "first"}]}, {}),
     "decoding_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3"), "exact": ()}),
-    "digits_speed": ({"_jaxstruct": [{"machine": "a"}], "_liblinear": {"machine": "b"}}, {}),
     "graph_speed": ({"_propagation": [{"graph": "a"}]}, {}),
     "parsing_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x4x2", "2x4x3")}),
 }

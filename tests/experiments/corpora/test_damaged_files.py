@@ -39,8 +39,6 @@ from experiments.corpora import (
     wipo,
 )
 from experiments.corpora import errors as corpora_errors
-from experiments.tasks import feature_index
-from jaxstruct.core.feature_index import fit_index
 from jaxstruct.data import conll, errors, fasta, svmlight
 from jaxstruct.data.optional import sklearn_datasets
 from jaxstruct.trees.phrases.bracketing import read_trees
@@ -129,7 +127,6 @@ GUM = {"splits.md": b"## train\n  * GUM_a\n## dev\n  * GUM_b\n", "const/GUM_a.pt
        "const/GUM_b.ptb": TREES}  # fmt: skip
 NAMES = {f"conll2002/esp.{part}": CONLL for part in ("train", "testa", "testb")}
 DOMAINS = b'{"one": ["x"], "two": ["y"]}'
-INDEX = feature_index.to_json(fit_index({"a": 2, "bias": 3})).encode()
 
 
 def _conll(path: Path) -> object:
@@ -173,10 +170,6 @@ def _bracketed(file: treebanks.TreebankFile) -> object:
 
 def _members(path: Path) -> object:
     return archives.read_members(path, lambda _: True)
-
-
-def _index(path: Path) -> object:
-    return feature_index.from_json(path.read_bytes().decode("latin-1"))
 
 
 def _npy_in(archive: dict[str, np.ndarray], key: str) -> tuple[bytes, Callable[[bytes], bytes]]:
@@ -224,7 +217,6 @@ READERS: dict[str, Reader] = {
     "trees": Reader(TREES, _trees),
     "json_queries": Reader(QUERIES, _clinc),
     "json_domains": Reader(DOMAINS, _domains),
-    "json_index": Reader(INDEX, _index),
     "xml": Reader(XML, lambda path: wipo.load_wipo_xml([path])),
 }
 
