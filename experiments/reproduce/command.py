@@ -114,7 +114,6 @@ MINUTES = {
     "ranking": (10, 0.5),
     "measures": (10, 0.5),
     "dependencies": (35, 0.5),
-    "dependency_speed": (1.5, 0.3),
     "segments": (7.5, 0.3),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
@@ -222,8 +221,6 @@ EXPERIMENTS = (
         "sentences": 100, "test_sentences": 50, "trees": ("projective",), "max_passes": 3,
         "max_iterations": 3,
     }, "parsers of GUM: perceptron, SVM and random field, projective or not"),
-    _experiment("dependency_speed", (), {"lengths": ("10",), "batch": 64, "repeats": 2},
-                "best dependency trees a second, beside plain C"),
     _experiment("segments", ("conll2002",), {
         "sentences": 100, "test_sentences": 50, "methods": ("chain", "phrases"), "max_passes": 5,
     }, "names as labels of tokens and as segments, the same features of tokens"),

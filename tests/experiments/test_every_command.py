@@ -58,7 +58,6 @@ WRONG = {
     "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", "",
                         "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g"],
     "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan"],
-    "alignment_speed": ["--sizes=50", "--sizes=0x3", "--batch=0"],
     "calibration": ["--data=odd", "--examples=-1", "--c_over_n=0", "--bins=0"],
     "citation_graph": ["--topics=1", "--most=9", "--vocabulary=3", "--training=crf", "--focus=2",
                        "--prediction=exact"],
@@ -68,13 +67,11 @@ WRONG = {
                 "--start=2 --task=table", "--kills=-1", "--start=2 --tolerance=0"],
     "constraint_counts": ["--parts=letters", "--formulations=svm1", "--sizes=0", "--epsilons=x",
                           "--epsilon=0"],
-    "decoding_speed": ["--sizes=9x", "--exact=x", "--repeats=0"],
     "denoising": ["--labels=1", "--labels=x", "--size=1", "--noise=0", "--training=exact",
                   "--prediction=milp", "--coupling=-1"],
     "digits": ["--formulations=svm3", "--c_over_n=x", "--tolerance=0", "--variant=slow",
                "--unknown", "--seed=-1", "--examples=20 --tolerance=1e-7", "--capacity=1024"],
     "first_results": ["--tasks=odd", "--repeats=0"],
-    "graph_speed": ["--grids=9x9", "--batches=x", "--kinds=min", "--passes=0", "--near=0"],
     "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
                     "--predict_only", "--folds=2 --model=m"],
     "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0",
@@ -86,13 +83,11 @@ WRONG = {
                      "--train=a.npz --train_edges=b.csv", "--c_over_n=0", "--inference=exact"],
     "dependencies": ["--methods=memm", "--trees=crossing", "--path=absent", "--epochs=0",
                      "--parts=train"],
-    "dependency_speed": ["--lengths=0", "--lengths=x", "--raised=-1", "--batch=0"],
     "segments": ["--methods=crf", "--path=absent.zip", "--sentences=-1", "--c_over_n=0"],
     "make_store": ["", "--input=absent.conll --output=x", "--format=csv", "--min_count=0",
                    "--memory=-1"],
     "matching": ["--methods=odd", "--settings=all", "--draws=0", "--points=9", "--points=9,3",
                  "--missing=1", "--c_over_n=0"],
-    "matching_speed": ["--sizes=10", "--sizes=0x3", "--batch=0"],
     "ranking": ["--methods=odd", "--splits=0", "--folds=1", "--c_over_n=0", "--path=absent"],
     "measures": ["--data=odd", "--methods=memm", "--measures=recall", "--c=0", "--splits=0"],
     "multiclass": ["--data=letters", "--machines=dag", "--penalties=L3", "--c_over_n=0",
@@ -106,16 +101,15 @@ WRONG = {
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
     "neural_handwriting": ["--machines=hmm", "--epochs=0", "--drop=1",
                            "--letter_data=absent.data"],
+    "oracle_speed": ["--families=odd", "--sizes=0", "--repeats=0"],
     "parse_sentences": ["", "--model=absent", "--k=0", "--model=m --picture=a.jpg"],
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x"],
-    "parsing_speed": ["--sizes=2x9x3", "--sizes=2x9", "--oracles=best"],
     "reproduce": ["--only=table_9"],
     "reranking": ["--tasks=letters", "--machines=svm0x", "--k_words=1", "--train_trees=absent.txt",
                   "--c_path=0"],
     "snakes": ["--data_file=absent.npz", "--features=colours", "--c_over_n=0", "--inference=exact",
                "--examples=-1"],
-    "string_kernel_speed": ["--strings=1", "--decay=0", "--decay=2", "--alphabet=27"],
     "string_mapping": ["--strings=3", "--methods=svm", "--C=x", "--readings=odd", "--decay=0"],
     "structured_regression": ["--methods=crf", "--series=walk", "--c=0", "--steps=x", "--stay=2",
                               "--levels=1", "--epsilon=-1"],
@@ -219,12 +213,7 @@ def test_where_nothing_can_be_written_is_told_at_once(name, monkeypatch, tmp_pat
         assert printed.startswith(place) and printed.count("\n") == 1, line
 
 
-STOPPED = {
-    "alignment_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3")}),
-    "decoding_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3"), "exact": ()}),
-    "graph_speed": ({"_propagation": [{"graph": "a"}]}, {}),
-    "parsing_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x4x2", "2x4x3")}),
-}
+STOPPED = {}
 """Command -> what measures in it, each with the rows of its only call, and options."""
 
 
