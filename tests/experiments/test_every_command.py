@@ -24,7 +24,7 @@ from tests.experiments.scripts import (
 
 COMMANDS = commands()
 SHARED = {"output", "seed", "x64", "progress", "compilation_cache"}
-WITH_LESS = {"label_files", "make_store", "parse_sentences"}
+WITH_LESS = {"label_files", "make_store"}
 
 
 def options_of(command: str) -> type:
@@ -55,8 +55,6 @@ def test_help_lists_every_field(monkeypatch):
 
 
 WRONG = {
-    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", "",
-                        "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g"],
     "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan"],
     "calibration": ["--data=odd", "--examples=-1", "--c_over_n=0", "--bins=0"],
     "citation_graph": ["--topics=1", "--most=9", "--vocabulary=3", "--training=crf", "--focus=2",
@@ -79,8 +77,6 @@ WRONG = {
                    "--tasks=scene --profile"],
     "label_files": ["", "--model=absent", "--model=m --input=absent.jsonl", "--format=xml",
                     "--devices=-1"],
-    "label_graphs": ["", "--train=absent.npz", "--train=a.txt", "--train=a.csv", "--loss=zero_one",
-                     "--train=a.npz --train_edges=b.csv", "--c_over_n=0", "--inference=exact"],
     "dependencies": ["--methods=memm", "--trees=crossing", "--path=absent", "--epochs=0",
                      "--parts=train"],
     "segments": ["--methods=crf", "--path=absent.zip", "--sentences=-1", "--c_over_n=0"],
@@ -102,7 +98,6 @@ WRONG = {
     "neural_handwriting": ["--machines=hmm", "--epochs=0", "--drop=1",
                            "--letter_data=absent.data"],
     "oracle_speed": ["--families=odd", "--sizes=0", "--repeats=0"],
-    "parse_sentences": ["", "--model=absent", "--k=0", "--model=m --picture=a.jpg"],
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x"],
     "reproduce": ["--only=table_9"],
@@ -143,7 +138,7 @@ def told_by(name, arguments, monkeypatch):
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    arguments = ["--nocompilation_cache"] if name != "parse_sentences" else []
+    arguments = ["--nocompilation_cache"]
     of_a_corpus = WRONG_OF_A_CORPUS.get(name, {})
     for line in [*WRONG[name], *(each for each in of_a_corpus if available(of_a_corpus[each]))]:
         assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG, line
@@ -156,7 +151,7 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name, line, printed", [
-    ("label_graphs", "--train=none.npz", "train: 'none.npz': no such file or directory: correct"),
+    ("--train=none.npz", "train: 'none.npz': no such file or directory: correct"),
 ])  # fmt: skip
 def test_a_file_that_is_not_there_is_told_with_its_option(
     name, line, printed, monkeypatch, tmp_path, capsys
@@ -194,7 +189,6 @@ PLACES = {
     "cluster": ["--compare=1x1 --output=absent/x"],
     "handwriting": ["--output=absent/x", "--model=absent/x/m.npz"],
     "make_store": ["--input=a.conll --output=absent/x/a.store"],
-    "parse_sentences": ["--model=m --trees=absent/x/t.mrg", "--model=m --picture=absent/x/t.png"],
 }  # fmt: skip
 """Where the results of these commands go; of all others to --output=FOLDER."""
 

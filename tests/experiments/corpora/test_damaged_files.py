@@ -34,7 +34,6 @@ from experiments.corpora import (
     clus_arff,
     conll2002,
     ocr_letters,
-    substitution_matrices,
     treebanks,
     wipo,
 )
@@ -92,7 +91,6 @@ SVMLIGHT = (
     b"# made\n+1 qid:3 1:0.5 4:-2 # first\n-1 qid:3\n3 qid:4 2:1e-1 7:4\n-1 qid:4 3:1 4:1 5:2.5\n"
 )
 FASTA = b">one first\nACDE\nFG\n>two\nKLMN\n"
-BLOSUM = b"# toy\n   A  R  N\nA  4 -1 -2\nR -1  5  0\nN -2  0  6.5\n"
 ARFF = (
     b"@RELATION toy\n@ATTRIBUTE a numeric\n@ATTRIBUTE 'b c' numeric\n"
     b"@ATTRIBUTE class hierarchical D,D/01,D/02,D/01/D\n@DATA\n"
@@ -213,7 +211,6 @@ READERS: dict[str, Reader] = {
     "conll": Reader(CONLL, conll.read_conll),
     "fasta": Reader(FASTA, fasta.read_fasta),
     "fasta_gz": Reader(gzip.compress(FASTA), fasta.read_fasta),
-    "blosum": Reader(BLOSUM, substitution_matrices.read_substitution_matrix),
     "trees": Reader(TREES, _trees),
     "json_queries": Reader(QUERIES, _clinc),
     "json_domains": Reader(DOMAINS, _domains),
