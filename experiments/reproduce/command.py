@@ -133,7 +133,7 @@ parts of them, such as one of several repeats, and may be wrong by a factor of 2
 SHORT: Mapping[str, tuple[float, dict[str, Any]]] = {
     "digits": (0.5, {}),
     "taxonomy_synthetic": (0.5, {}),
-    "alignment": (0.4, {"sizes": ("1", "4", "10"), "epsilons": ()}),
+    "alignment": (0.4, {"sizes": ("1", "2", "4"), "epsilons": ()}),
     "denoising": (0.4, {"labels": ("2",), "training": ("independent", "svm"), "exact_grids": 0}),
 }
 """What runs without --all and --only: its minutes, and which part of a table that takes longer."""
