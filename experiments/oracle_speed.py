@@ -77,7 +77,8 @@ def _chains(random: np.random.Generator, batch: int, dtype: str, labels: int, le
     """Chains that share their transitions."""
     axes = ChainPotentials._make((0, None, None, None, None))  # vmap over emissions alone
     emissions = random.normal(size=(batch, length, labels)).astype(dtype)
-    potentials = ChainPotentials(emissions, random.normal(size=(labels, labels)).astype(dtype))
+    transitions = random.normal(size=(labels, labels)).astype(dtype)
+    potentials = ChainPotentials(jnp.asarray(emissions), jnp.asarray(transitions))
     return Case(batch, (potentials, np.full(batch, length, np.int32)), {
         "Viterbi": jax.vmap(viterbi, (axes, 0)),
         "2 best": jax.vmap(partial(k_best, k=2), (axes, 0)),

@@ -37,7 +37,6 @@ from experiments.lib.apart import run_apart
 from experiments.lib.options import flag
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import write_results
-from experiments.lib.start import with_loops
 from experiments.tasks.benchmarks import TASKS
 from experiments.tasks.meshes import have_devices, mesh_plot, mesh_row, mesh_table
 from jaxstruct import keep_programs
@@ -131,7 +130,6 @@ def _measured(options: Options, name: str) -> dict[str, Any]:
     """The numbers of one task: of the process that compiles, of the one after it, of the peers."""
     task, cache = ROWS[name], f"{options.output}/benchmarks_programs"
     own = options.replace(tasks=(name,), size=task.size, cache=cache)
-    environment = {"XLA_FLAGS": with_loops()} if task.as_command else {}
     row: dict[str, Any] = {
         "task": name, "title": task.title, "size": task.size,
         "tolerance": _tolerance(options, name),
@@ -143,7 +141,7 @@ def _measured(options: Options, name: str) -> dict[str, Any]:
             found = published(task.published[beside])
         else:
             part_options, part_name = own.replace(part=part), _part_name(name, part)
-            (found,) = run_apart(part_options, part_name, environment)
+            (found,) = run_apart(part_options, part_name)
         found |= {"name": beside} if beside else {}
         row |= {f"{part}_{key}": value for key, value in found.items()}
     shutil.rmtree(cache, ignore_errors=True)

@@ -27,7 +27,7 @@ from tests.experiments.scripts import kept_settings, strict_json
 def here(monkeypatch):
     """Parts run in this process, for speed."""
 
-    def run_here(options, name, environment=None):
+    def run_here(options, name):
         benchmarks.run_part(options.replace(cache=""))
         return strict_json(Path(options.output) / f"{name}.json")["rows"]
 

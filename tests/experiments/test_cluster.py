@@ -115,7 +115,6 @@ def child_of(parent, word):
         (Options(), "give one of --start"),
         (Options(start=2, join=True), "give one of --start"),
         (Options(write_parts=True), "--write_parts needs --processes"),
-        (Options(compare=("2",)), "compare: got '2', expected processes x devices, as 2x2"),
     ],
 )
 def test_wrong_options_are_refused(options, words):

@@ -61,8 +61,8 @@ WRONG = {
                        "--prediction=exact"],
     "class_descriptions": ["--path=absent", "--per_class=0", "--methods=names", "--unseen=-1",
                            "--identity=0", "--held_out=x"],
-    "cluster": ["", "--start=-1", "--start=2 --join", "--start=1 --devices=0", "--compare=1y",
-                "--start=2 --task=table", "--kills=-1", "--start=2 --tolerance=0"],
+    "cluster": ["", "--start=-1", "--start=2 --join", "--start=1 --devices=0",
+                "--start=2 --task=table", "--start=2 --tolerance=0"],
     "constraint_counts": ["--parts=letters", "--formulations=svm1", "--sizes=0", "--epsilons=x",
                           "--epsilon=0"],
     "denoising": ["--labels=1", "--labels=x", "--size=1", "--noise=0", "--training=exact",
@@ -186,7 +186,7 @@ def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
 
 
 PLACES = {
-    "cluster": ["--compare=1x1 --output=absent/x"],
+    "cluster": ["--start=1 --output=absent/x"],
     "handwriting": ["--output=absent/x", "--model=absent/x/m.npz"],
     "make_store": ["--input=a.conll --output=absent/x/a.store"],
 }  # fmt: skip
