@@ -34,7 +34,6 @@ from experiments.lib.options import check_options, flag
 from experiments.lib.record import flag_arguments
 from experiments.lib.report import Columns, rows_table
 from experiments.tasks.benchmarks import digest
-from experiments.tasks.meshes import have_devices
 from jaxstruct import Settings, Solution, fit
 from jaxstruct.core.files import write_file
 
@@ -160,7 +159,7 @@ def _start(options: Options, processes: int) -> Ended:
 def _join(options: Options) -> common.Outcome | None:
     """Train with the others; the first process shows and writes what is found."""
     if options.devices:
-        have_devices(options.devices)
+        jax.config.update("jax_num_cpu_devices", options.devices)
     if options.processes != 1:
         jax.config.update("jax_enable_preemption_service", False)  # it swallows SIGTERM
         jax.distributed.initialize(
