@@ -4,9 +4,6 @@
     taskset -c 0 python -m experiments.benchmarks --tasks=words,spanish,tagger
     taskset -c 0 python -m experiments.benchmarks --growth=1000,3000,10000
     taskset -c 0 python -m experiments.benchmarks --path=.02,.05,.1,.2,.3,.5,.7,1 --size=300
-    taskset -c 0 python -m experiments.benchmarks --profile
-    python -m experiments.benchmarks --shards=1,2,4,8
-    python -m experiments.benchmarks --shards=1,2,4,8 --tasks=digits,gum --tolerance=1e-6 --x64
 
 Trainings by `fit` (svm1_margin; gum and homologues: SVM2) and by estimators, with default settings,
 each to the relative gap of its row, in processor seconds. Every row has processes of its own: one
@@ -16,9 +13,7 @@ ratios within one run; run it pinned to one core of a machine with nothing else 
 
 --growth measures how time grows with n instead, on generated texts and sentences or on the tasks
 named: slopes of the logarithms. --path measures warm starts along values of C / n beside cold ones,
-of the handwritten words or of the tasks named. --profile divides the warm rounds of words, Spanish
-sentences and chunks, or of the tasks named, by part, and counts visits. --shards trains on a mesh
-of so many devices, of which the processor makes as many.
+of the handwritten words or of the tasks named.
 """
 
 from __future__ import annotations
@@ -30,22 +25,17 @@ from typing import Any
 from experiments.benchmarks.growth import growth_plot, growth_table
 from experiments.benchmarks.measuring import fits, peer, published
 from experiments.benchmarks.paths import path_plot, path_rows, path_table
-from experiments.benchmarks.profile import profile_of, profile_plot, profile_table
 from experiments.benchmarks.rows import ROWS, peer_key, plot_of, table_of
 from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
 from experiments.lib.options import flag
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import write_results
-from experiments.lib.start import with_loops
 from experiments.tasks.benchmarks import TASKS
-from experiments.tasks.meshes import have_devices, mesh_plot, mesh_row, mesh_table
 from jaxstruct import keep_programs
 
-SHARDED = ("digits", "words", "spanish")
 GROWING = ("texts", "sentences")
 FOLLOWED = ("words",)
-PROFILED = ("words", "spanish", "chunks")
 
 
 class Options(fields.Common):
@@ -67,26 +57,13 @@ class Options(fields.Common):
         each=float,
         above=0,
     )
-    profile: bool = flag(
-        False,
-        "Warm rounds by part, in place of the rows: of words, sentences and chunks, or --tasks.",
-    )
-    shards: Sequence[str] = flag(
-        (),
-        "Numbers of devices of a mesh, in place of the rows: digits, words and sentences, or "
-        "--tasks.",
-        each=int,
-        least=1,
-    )
     part: str = flag(
         "all",
         "Measure this part of one task here and write its numbers, as 'all' does in processes "
         "of their own.",
-        ["all", "first", "cached", "peer", "peer2", "peer3", "profile", "shards"],
+        ["all", "first", "cached", "peer", "peer2", "peer3"],
     )
-    size: int = flag(
-        0, "With --part, --path, --profile or --shards: n of the task; 0: as it is.", least=0
-    )
+    size: int = flag(0, "With --part or --path: n of the task; 0: as it is.", least=0)
     cache: str = flag("", "With --part: folder of the compiled programs.")
     compilation_cache: bool = False
 
@@ -112,10 +89,6 @@ def run(options: Options) -> common.Outcome:
         return _grown(options)
     if options.path:
         return _followed(options)
-    if options.profile:
-        return _profiled(options)
-    if options.shards:
-        return _sharded(options)
     rows: list[dict[str, Any]] = []
     with common.kept_if_stopped(options, {"rows": rows}):
         for name in options.tasks or ROWS:
@@ -131,7 +104,6 @@ def _measured(options: Options, name: str) -> dict[str, Any]:
     """The numbers of one task: of the process that compiles, of the one after it, of the peers."""
     task, cache = ROWS[name], f"{options.output}/benchmarks_programs"
     own = options.replace(tasks=(name,), size=task.size, cache=cache)
-    environment = {"XLA_FLAGS": with_loops()} if task.as_command else {}
     row: dict[str, Any] = {
         "task": name, "title": task.title, "size": task.size,
         "tolerance": _tolerance(options, name),
@@ -143,7 +115,7 @@ def _measured(options: Options, name: str) -> dict[str, Any]:
             found = published(task.published[beside])
         else:
             part_options, part_name = own.replace(part=part), _part_name(name, part)
-            (found,) = run_apart(part_options, part_name, environment)
+            (found,) = run_apart(part_options, part_name)
         found |= {"name": beside} if beside else {}
         row |= {f"{part}_{key}": value for key, value in found.items()}
     shutil.rmtree(cache, ignore_errors=True)
@@ -169,8 +141,6 @@ def run_part(options: Options) -> None:
     if len(options.tasks) != 1:
         raise ValueError("part needs exactly one task, give --tasks=NAME")
     (name,) = options.tasks
-    if options.part == "shards":
-        have_devices(int(options.shards[0]))
     common.prepare(options)
     if options.cache:
         keep_programs(options.cache)
@@ -181,11 +151,6 @@ def run_part(options: Options) -> None:
 def _part(options: Options, name: str) -> dict[str, Any]:
     dtype, tolerance = "float64" if options.x64 else "float32", _tolerance(options, name)
     size = options.size or ROWS[name].size
-    if options.part == "shards":
-        training = TASKS[name].prepare(size, dtype)
-        return mesh_row(training, int(options.shards[0]), tolerance)
-    if options.part == "profile":
-        return profile_of(TASKS[name].prepare(size, dtype), tolerance)
     beside = _peer_of(name, options.part)
     if options.part.startswith("peer") and not beside:
         raise ValueError(f"part: {name} has no {options.part}")
@@ -199,35 +164,10 @@ def _trainings(options: Options, usual: Sequence[str]) -> Sequence[str]:
     estimated = [name for name in options.tasks if name not in TASKS]
     if estimated:
         raise ValueError(
-            f"tasks: {', '.join(estimated)}: growth, path, profile and shards take trainings by "
+            f"tasks: {', '.join(estimated)}: growth and path take trainings by "
             f"fit, expected some of {', '.join(TASKS)}"
         )
     return options.tasks or usual
-
-
-def _sharded(options: Options) -> common.Outcome:
-    """Each task on each number of devices, in a process of its own."""
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped(options, {"rows": rows}, name="benchmarks_shards"):
-        for name in _trainings(options, SHARDED):
-            for count in options.shards:
-                own = options.replace(tasks=(name,), shards=(count,), part="shards")
-                (found,) = run_apart(own, _part_name(name, "shards"))
-                rows.append(found | {"task": name})
-    table, plots = mesh_table(rows), {"benchmarks_shards": mesh_plot(rows)}
-    return common.save(options, table, {"rows": rows}, plots, name="benchmarks_shards")
-
-
-def _profiled(options: Options) -> common.Outcome:
-    """The warm rounds of each task, in a process of its own."""
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped(options, {"rows": rows}, name="benchmarks_profile"):
-        for name in _trainings(options, PROFILED):
-            own = options.replace(tasks=(name,), profile=False, part="profile")
-            (found,) = run_apart(own, _part_name(name, "profile"))
-            rows.append(found | {"task": name})
-    table, plots = profile_table(rows), {"benchmarks_profile": profile_plot(rows)}
-    return common.save(options, table, {"rows": rows}, plots, name="benchmarks_profile")
 
 
 def _followed(options: Options) -> common.Outcome:

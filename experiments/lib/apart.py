@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,8 @@ GRACE = 10.0
 """Seconds that a process which Ctrl-C has stopped may take to write what it has finished."""
 
 
-def run_apart(
-    options: AnyOptions, name: str, environment: Mapping[str, str] = {}
-) -> list[dict[str, Any]]:
+def run_apart(options: AnyOptions, name: str) -> list[dict[str, Any]]:
     """The rows that the command of these options writes, with them, to OUTPUT/NAME.json.
-
-    Args:
-      environment: variables beside those of this process, or in place of them.
 
     Raises:
       Stopped: Ctrl-C, after the process had written what it had finished.
@@ -35,7 +30,7 @@ def run_apart(
     """
     arguments = flag_arguments(options.values())
     line = [sys.executable, "-m", f"experiments.{options.command}", *arguments]
-    environment = {**os.environ, PART: "1", **environment}
+    environment = {**os.environ, PART: "1"}
     part = stopped_path(options.output, name)
     part.unlink(missing_ok=True)
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment) as process:

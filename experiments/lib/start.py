@@ -31,25 +31,6 @@ PART = "JAXSTRUCT_EXPERIMENT_PART"
 """Set in the environment of a process that works for another one, which reports Ctrl-C itself."""
 
 
-LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000000"
-"""Has XLA make one function of a whole loop: a tenth to a fifth of the warm time on processors."""
-
-AS_USERS = ("benchmarks", "first_results")
-"""Commands that measure what users of the library wait for, who have not set `LOOPS`."""
-
-
-def with_loops() -> str:
-    """XLA_FLAGS with `LOOPS`, unless these have such options already."""
-    given = os.environ.get("XLA_FLAGS", "")
-    return given if "xla_backend_extra_options" in given else f"{given} {LOOPS}".lstrip()
-
-
-def set_loops() -> None:
-    """Set XLA_FLAGS so, unless jax has read them."""
-    if "jax" not in sys.modules:
-        os.environ["XLA_FLAGS"] = with_loops()
-
-
 def start(name: str) -> None:
     """Run the command `name` with the options of the command line.
 
@@ -61,8 +42,6 @@ def start(name: str) -> None:
         option or file, 130 after Ctrl-C, or 143 after SIGTERM.
     """
     note_interrupts()
-    if name not in AS_USERS:
-        set_loops()
     try:
         _run(command_module(name))
     except KeyboardInterrupt as stopped:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments.machines.binary.machines import BinaryMachines, fit_binary
+from experiments.machines.binary import BinaryMachines, fit_binary
 from jaxstruct.core.types import PyTree
 
 TRIES = 100

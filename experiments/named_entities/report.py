@@ -254,9 +254,9 @@ def _notes(options: Options, corpus: Corpus, rows: Sequence[Row]) -> list[str]:
             if options.inner_folds else "Every one is a row."
         ),
         "HMM: of words; 'spelling': words that occur once in the training sentences count as one "
-        "of five spellings. CRF: L-BFGS until the gradient is at most 1e-3 max(1, |w|), of degree "
-        "2 ascent in the dual to a relative gap of 1e-3. Perceptron: until a pass has no error; "
-        "'averaged': the mean of its weights over all steps.",
+        "of five spellings. CRF: L-BFGS until the gradient is at most 1e-3 max(1, |w|). "
+        "Perceptron: until a pass has no error; 'averaged': the mean of its weights over all "
+        "steps.",
     ]  # fmt: skip
 
 

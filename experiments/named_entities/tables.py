@@ -37,10 +37,8 @@ from experiments.tasks.taggers import (
     Fold,
     Numbers,
     commonest_label,
-    dual_field,
     fold_of,
     hidden_markov,
-    in_coordinates,
     inner_folds,
     last_and_averaged_perceptron,
     random_field,
@@ -141,22 +139,20 @@ def run_tables(options: Options) -> common.Outcome:
         options, {"trainings": run.finished}, "the same command with --resume goes on from there"
     ):
         rows = _measure(run, corpus, jobs["linear"])
-        if jobs["kernel"] or jobs["coordinates"]:
+        if jobs["kernel"]:
             tokens = kernel_corpus(sentences, names, index, options.normalise, features)
-            kernel = _measure(run, tokens, jobs["kernel"])
-            rows = kernel + _measure(run, tokens, jobs["coordinates"], in_coordinates) + rows
+            rows = _measure(run, tokens, jobs["kernel"]) + rows
             del tokens
     rows = sorted(rows, key=lambda row: not row.compared)
     return _save(options, corpus, rows)
 
 
 def _jobs(options: Options) -> dict[str, list[Job]]:
-    """The machines on sparse features or words, those with the kernel, those on coordinates."""
-    jobs: dict[str, list[Job]] = {"linear": [], "kernel": [], "coordinates": []}
+    """The machines on sparse features or words, and those with the kernel."""
+    jobs: dict[str, list[Job]] = {"linear": [], "kernel": []}
     for name in METHODS:
         if name in options.methods:
-            kernel = name in ("perceptron", *SVMS)
-            own = jobs["kernel" if kernel else "coordinates" if name == "crf_kernel" else "linear"]
+            own = jobs["kernel" if name in ("perceptron", *SVMS) else "linear"]
             own += _jobs_of_table_two(options, name) if "2" in options.tables else []
             if name in SVMS and "3" in options.tables:
                 known = {job.rows[0] for job in own}
@@ -184,9 +180,6 @@ def _jobs_of_table_two(options: Options, name: str) -> list[Job]:
         ]  # fmt: skip
     if name == "crf":
         return _each(options, (Row("CRF", "", "linear", None, None, True),), C, _random_field)
-    if name == "crf_kernel":
-        row, train = Row("CRF", "", tokens, None, None, False), partial(_dual_field, options)
-        return _each(options, (row,), C, train)
     if name.startswith("perceptron"):
         rows = tuple(
             Row("perceptron", variant, tokens, None, None, kernel and not variant)
@@ -229,10 +222,6 @@ def _hidden_markov(fold: Fold, problem: Problem, setting: str, *, rare: str) -> 
 
 def _random_field(fold: Fold, problem: Problem, setting: str) -> tuple[Numbers]:
     return (random_field(fold, problem, C=setting),)
-
-
-def _dual_field(options: Options, fold: Fold, problem: Problem, setting: str) -> tuple[Numbers]:
-    return (dual_field(fold, problem, C=setting, seed=options.seed),)
 
 
 def _perceptron(
@@ -280,14 +269,8 @@ def train_at_best(job: Job, fold: Fold, problem: Problem, folds: int, seed: int)
     )  # fmt: skip
 
 
-def _measure(
-    run: Run, corpus: Corpus, jobs: Sequence[Job], moved: Callable[[Fold], Fold] = lambda fold: fold
-) -> list[Row]:
-    """The rows with their numbers, fold by fold; the data of a fold is freed before the next.
-
-    Args:
-      moved: what becomes of a fold before anything is trained on it.
-    """
+def _measure(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
+    """The rows with their numbers, fold by fold; the data of a fold is freed before the next."""
     if not jobs:
         return []
     options = run.options
@@ -297,7 +280,7 @@ def _measure(
     how = options.inner_folds, options.seed
     with jobs_bar(enabled=options.progress, total=len(folds) * len(jobs)) as bar:
         for number, chosen in enumerate(folds):
-            fold, numbers = moved(fold_of(corpus, chosen.train, chosen.test)), []
+            fold, numbers = fold_of(corpus, chosen.train, chosen.test), []
             for job in jobs:
                 bar.set_description(f"{job.rows[0].name}, {job.rows[0].tokens}")
                 train = partial(train_at_best, job, fold, problem, *how)

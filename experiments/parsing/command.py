@@ -9,8 +9,7 @@
     python -m experiments.parsing --features=rules,tags,words        # Psi of more than rules
 
 A probabilistic grammar, SVM2 for the zero-one loss, and both re-scaled SVM2 for 1 - F1, on short
-sentences given as part-of-speech tags; --methods has two more. Every model of rules alone is
-written to OUTPUT/parsing_trainings; `experiments.parse_sentences` parses with it.
+sentences given as part-of-speech tags; --methods has two more.
 
 Source: thesis, section 4.5.4; JMLR 6:1453-1484, section 5.4. Where the text leaves a choice the
 flags have it:
@@ -49,7 +48,6 @@ from experiments.parsing.report import (
     name_of,
 )
 from experiments.tasks import parsing_options
-from experiments.tasks.parser_model import Model, save_model
 from experiments.tasks.parsers import (
     LIKELIHOOD_ITERATIONS,
     Method,
@@ -79,7 +77,7 @@ from jaxstruct import Status
 from jaxstruct.trees.phrases.bracketing import write_line
 
 FOLDER = "parsing_trainings"
-"""In the folder of results: a file a training, and the model beside it; see `lib.kept`."""
+"""In the folder of results: a file a training; see `lib.kept`."""
 DECIDING = (
     "corpus", "test_part", "shortest", "longest", "sentences", "terminals", "rare", "branching",
     "memory", "measure", "smoothing", "epsilon", "max_passes", "oracle_batch",
@@ -108,21 +106,19 @@ def store_of(options: Options, treebank: Treebank) -> lib.Store:
     return lib.Store(Path(options.output) / FOLDER, key, options.resume)
 
 
-def kept(store: lib.Store, label: str, train: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+def kept(store: lib.Store, label: str, train: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The numbers of one training, read again where they may be.
 
     Args:
       store: where they lie. label: of the method; it names the file.
-      train: called where there is no file to go on from, with the path that its model may be
-        written under.
+      train: called where there is no file to go on from.
     """
-    name = re.sub(r"[^\w.]+", "_", label)
-    found = lib.kept(store, name, lambda: train(store.folder / name))
+    found = lib.kept(store, re.sub(r"[^\w.]+", "_", label), train)
     return found | ({"status": Status[found["status"]]} if "status" in found else {})
 
 
 def run(options: Options) -> common.Outcome:
-    """Train and test all methods, print the tables and write them with the models.
+    """Train and test all methods, print the tables and write them.
 
     Raises:
       ValueError: an option or a file does not fit.
@@ -189,8 +185,8 @@ def _measure(options: Options, fold: Fold, method: Method, dtype: str) -> dict[s
     """Numbers of one method on one fold, read again where --resume allows it."""
     data = with_span_features(fold.data, method.features)
 
-    def train(path: Path) -> dict[str, Any]:
-        return _test(options, data, method, _train(options, data, method, dtype), path, dtype)
+    def train() -> dict[str, Any]:
+        return _test(options, data, _train(options, data, method, dtype), dtype)
 
     return kept(fold.store, method.label + (f", fold {fold.place}" if options.folds else ""), train)
 
@@ -203,8 +199,9 @@ def _joined(folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = dict(folds[0])
     if len(folds) == 1:
         return first
-    joined: dict[str, Any] = {"model": [one["model"] for one in folds]}
-    joined |= {part: pooled([one[part] for one in folds]) for part in PARTS if part in first}
+    joined: dict[str, Any] = {
+        part: pooled([one[part] for one in folds]) for part in PARTS if part in first
+    }
     for name in ("seconds", "compiling"):
         joined[name] = {kind: sum(one[name][kind] for one in folds) for kind in KINDS}
     joined |= {name: sum(one[name] for one in folds) for name in SUMMED if name in first}
@@ -228,19 +225,15 @@ def _train(
         return train_svm(data, problem, method, options, update, start)
 
 
-def _test(
-    options: Options, data: Prepared, method: Method, trained: Trained, path: Path, dtype: str
-) -> dict[str, Any]:
-    """The numbers of a training with its scores; its model is written, if it is of rules alone."""
-    model = Model(data.grammar, trained.weights)
-    files = None if data.token_features else save_model(path, model)
+def _test(options: Options, data: Prepared, trained: Trained, dtype: str) -> dict[str, Any]:
+    """The numbers of a training with its scores."""
     problem = problem_of(data, "zero_one", dtype)
     scores = {
         part: evaluate(data, problem, trained.weights, options.measure, part)
         for part in PARTS
         if getattr(data, part) is not None
     }
-    return trained.numbers | scores | {"model": files}
+    return trained.numbers | scores
 
 
 def _swept(options: Options, fold: Fold, methods: Sequence[Method], dtype: str) -> Iterator[Row]:
@@ -250,11 +243,11 @@ def _swept(options: Options, fold: Fold, methods: Sequence[Method], dtype: str) 
         kind, data = method._replace(c_over_n=None), with_span_features(fold.data, method.features)
 
         def train(
-            path: Path, method: Method = method, kind: Method = kind, data: Prepared = data
+            method: Method = method, kind: Method = kind, data: Prepared = data
         ) -> dict[str, Any]:
             trained = _train(options, data, method, dtype, last.get(kind))
             last[kind] = trained.next_start
-            return _test(options, data, method, trained, path, dtype)
+            return _test(options, data, trained, dtype)
 
         yield Row(method, kept(fold.store, f"sweep, {method.label}", train))
 

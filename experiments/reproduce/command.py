@@ -1,11 +1,12 @@
-"""Every table of the project that this machine has the corpora for, one after the other.
+"""Tables of the project, one after the other, and a page of them: results/index.html.
 
-    python -m experiments.reproduce
-    python -m experiments.reproduce --quick
+    python -m experiments.reproduce                 a few that need no corpus, in two minutes
+    python -m experiments.reproduce --all           every one that there are corpora for, in hours
     python -m experiments.reproduce --only=digits,taxonomy_clinc150
-    python -m experiments.reproduce --list
-    python -m experiments.reproduce --resume
-    python -m experiments.reproduce --download
+    python -m experiments.reproduce --list          names, corpora and minutes
+    python -m experiments.reproduce --all --quick   small versions, to try whether all run
+    python -m experiments.reproduce --all --resume
+    python -m experiments.reproduce --all --download
 
 Tables whose corpora are missing are left out, and the steps to get each corpus are printed first;
 --download takes the steps that need nobody. Ctrl-C and SIGTERM keep the tables that are done, and
@@ -43,6 +44,8 @@ from experiments.reproduce.overview import (
     rows_before,
     still_there,
 )
+from experiments.reproduce.page import is_shown, write_page
+from experiments.reproduce.verdicts import verdict
 
 
 class Experiment(NamedTuple):
@@ -96,7 +99,6 @@ MINUTES = {
     "handwriting": (1, 0.1),
     "neural_handwriting": (19, 0.3),
     "named_entities": (55, 0.3),
-    "random_field_certificates": (2.5, 0.5),
     "parsing": (2.5, 0.2),
     "parts_of_speech": (8, 0.1),
     "constraint_counts_homologues": (6, 0.3),
@@ -112,7 +114,6 @@ MINUTES = {
     "ranking": (10, 0.5),
     "measures": (10, 0.5),
     "dependencies": (35, 0.5),
-    "dependency_speed": (1.5, 0.3),
     "segments": (7.5, 0.3),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
@@ -120,14 +121,22 @@ MINUTES = {
     "reranking": (26, 0.3),
     "multiclass": (12, 0.2),
     "class_descriptions": (40, 0.5),
-    "clinc150_whole": (0.3, 0.3),
 }
 """Experiment -> minutes of one core with all compiling, and those with --quick, November 2026.
 
 Of whole runs: digits, alignment, neural_handwriting, named_entities, denoising, citation_graph,
-snakes, segments, multi_label_yeast, reranking and clinc150_whole. The others are reckoned from
+snakes, segments, multi_label_yeast and reranking. The others are reckoned from
 parts of them, such as one of several repeats, and may be wrong by a factor of 2.
 """
+
+
+SHORT: Mapping[str, tuple[float, dict[str, Any]]] = {
+    "digits": (0.5, {}),
+    "taxonomy_synthetic": (0.5, {}),
+    "alignment": (0.4, {"sizes": ("1", "2", "4"), "epsilons": ()}),
+    "denoising": (0.4, {"labels": ("2",), "training": ("independent", "svm"), "exact_grids": 0}),
+}
+"""What runs without --all and --only: its minutes, and which part of a table that takes longer."""
 
 
 SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
@@ -162,10 +171,6 @@ EXPERIMENTS = (
         "sentences": 60, "folds": 2, "C": ("0.1", "1"), "epochs": ("5", "2"),
         "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
     }, "tables 2 and 3: Spanish named entities, 300 sentences, 5 folds"),
-    _experiment("random_field_certificates", ("ocr_letters", "conll2002"), {
-        "examples": 100, "sentences": 60, "epochs": 10,
-        "methods": ("lbfgs", "dual", "stochastic"),
-    }, "random fields: four trainers, each with a certificate"),
     _experiment("parsing", ("gum",), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"), "loss": ("node_f1",),
     }, "table 4.4 (JMLR's table 5): parsing with a learned grammar"),
@@ -216,8 +221,6 @@ EXPERIMENTS = (
         "sentences": 100, "test_sentences": 50, "trees": ("projective",), "max_passes": 3,
         "max_iterations": 3,
     }, "parsers of GUM: perceptron, SVM and random field, projective or not"),
-    _experiment("dependency_speed", (), {"lengths": ("10",), "batch": 64, "repeats": 2},
-                "best dependency trees a second, beside plain C"),
     _experiment("segments", ("conll2002",), {
         "sentences": 100, "test_sentences": 50, "methods": ("chain", "phrases"), "max_passes": 5,
     }, "names as labels of tokens and as segments, the same features of tokens"),
@@ -240,8 +243,6 @@ EXPERIMENTS = (
     _experiment("class_descriptions", ("clinc150",), {
         "per_class": ("1",), "unseen": 0, "repeats": 1, "methods": ("flat", "tree", "words"),
     }, "CLINC150 with few examples a class, or none"),
-    _experiment("clinc150_whole", ("clinc150",), {"per_class": 5, "svc_tolerances": ("0.1",)},
-                "all of CLINC150 beside liblinear"),
 )  # fmt: skip
 
 
@@ -250,8 +251,9 @@ class Options(fields.Common):
 
     quick: bool = flag(False, "A short version: less data, fewer repeats; no numbers to quote.")
     only: Sequence[str] = flag(
-        (), f"Some of: {', '.join(each.name for each in EXPERIMENTS)}. Default: all."
+        (), f"These whole tables: some of {', '.join(each.name for each in EXPERIMENTS)}."
     )
+    all: bool = flag(False, "Every table for which the corpora are here, in hours.")
     list: bool = flag(
         False, "Show all experiments with corpora, time and what they make; run none."
     )
@@ -261,6 +263,28 @@ class Options(fields.Common):
     resume: bool = flag(
         False, "Leave out the tables that are in --output, made by the same code and options."
     )
+
+
+def chosen_of(options: Options, experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The experiments that a run makes: those of --only, all, or the short set.
+
+    Raises:
+      ValueError: `options.only` names an experiment that there is not.
+    """
+    names = [experiment.name for experiment in experiments]
+    unknown = [name for name in options.only if name not in names]
+    if unknown:
+        near = {each for name in unknown for each in get_close_matches(name, names, 4, 0.5)}
+        hint = f"near it: {', '.join(sorted(near))}; " if near else ""
+        raise ValueError(f"only: {unknown} is no experiment; {hint}--help names them all")
+    if options.only or options.all:
+        return [each for each in experiments if not options.only or each.name in options.only]
+    shortened = []
+    for each in (each for each in experiments if each.name in SHORT):
+        minutes, part = SHORT[each.name]
+        own = each.options.replace(**part)
+        shortened.append(each._replace(options=own, minutes=(minutes, each.minutes[1])))
+    return shortened
 
 
 def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> common.Outcome:
@@ -273,14 +297,8 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
     Raises:
       ValueError: `options.only` names an experiment that there is not.
     """
-    names = [experiment.name for experiment in experiments]
-    unknown = [name for name in options.only if name not in names]
-    if unknown:
-        near = {each for name in unknown for each in get_close_matches(name, names, 4, 0.5)}
-        hint = f"near it: {', '.join(sorted(near))}; " if near else ""
-        raise ValueError(f"only: {unknown} is no experiment; {hint}--help names them all")
+    chosen = chosen_of(options, experiments)
     common.prepare(options)
-    chosen = [each for each in experiments if not options.only or each.name in options.only]
     get_corpora(chosen, options)
     before = rows_before(options.output)
     rows = _run_all(chosen, options, before)
@@ -297,7 +315,16 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
     stopped = any(row["status"] == "stopped" for row in rows)
     numbers = {"stopped": stopped, "experiments": rows, "earlier": still_there(before, rows)}
     with ignored_interrupts() if stopped else contextlib.nullcontext():
-        return common.save(options, table, numbers)
+        outcome = common.save(options, table, numbers)
+        made = [row for row in (*rows, *still_there(before, rows)) if is_shown(row)]
+        print(f"wrote {write_page(options.output, made, _rest(experiments, made))}", flush=True)
+    return outcome
+
+
+def _rest(experiments: Sequence[Experiment], made: Sequence[Mapping[str, Any]]) -> Table:
+    """What the page has not, as `listed` has it."""
+    names = {row["name"] for row in made}
+    return listed([each for each in experiments if each.name not in names], {})
 
 
 def get_corpora(chosen: Sequence[Experiment], options: Options) -> None:
@@ -403,13 +430,13 @@ def _keep(
 
 
 def _row(
-    experiment: Experiment, status: str, start: float | None = None, file: Path | None = None,
-    detail: str = "",
-) -> dict[str, Any]:  # fmt: skip
-    """A line of the summary; `start` is when the experiment began."""
-    seconds = None if start is None else time.perf_counter() - start
-    name = experiment.name
-    return {"name": name, "status": status, "seconds": seconds, "file": file, "detail": detail}
+    experiment: Experiment, status: str, start: float | None = None, detail: str = ""
+) -> dict[str, Any]:
+    """A line of the summary, without files; `start` is when the experiment began."""
+    return {
+        "name": experiment.name, "what": experiment.what, "status": status, "file": None,
+        "seconds": None if start is None else time.perf_counter() - start, "detail": detail,
+    }  # fmt: skip
 
 
 def _run_one(
@@ -429,7 +456,11 @@ def _run_one(
             traceback.print_exc()
         return _row(experiment, "failed", start, detail=f"{type(error).__name__}: {error}")
     course.add(experiment.minutes[options.quick], time.perf_counter() - start)
-    return _row(experiment, "done", start, outcome.files[0])
+    pictures = [path for path in outcome.files if Path(path).suffix == ".png"]
+    return _row(experiment, "done", start) | {
+        "file": outcome.files[0], "pictures": pictures,
+        "verdict": verdict(experiment.name, outcome.numbers),
+    }  # fmt: skip
 
 
 def _why_not(experiment: Experiment, options: Options) -> str:
@@ -442,8 +473,6 @@ def _why_not(experiment: Experiment, options: Options) -> str:
 def _options_of(experiment: Experiment, options: Options) -> AnyOptions:
     shared = {name: getattr(options, name) for name in ("output", "seed", "x64", "progress")}
     shared["compilation_cache"] = options.compilation_cache
-    if experiment.name == "clinc150_whole":
-        shared["compilation_cache"] = experiment.options.compilation_cache  # it times compiling
     if options.resume and "resume" in experiment.options.values():
         shared["resume"] = True
     quick = experiment.quick if options.quick and experiment.quick else {}

@@ -127,20 +127,21 @@ def words(n: int, dtype: str = "float32") -> Training:
 def spanish(n: int, dtype: str = "float32", c_over_n: float = 0.1) -> Training:
     """The first n Spanish sentences (0: all), named entities; CRFsuite beside."""
     from experiments.corpora.conll2002 import load_conll2002
-    from experiments.tasks.token_features import FeatureOptions, token_features
-    from experiments.tasks.token_model import prepare
+    from experiments.tasks.news import label_names, sparse_corpus
+    from experiments.tasks.token_features import FeatureOptions, fit_token_index, token_features
 
     options = FeatureOptions(4, 1, False)
     train = load_conll2002("esp").train[: n or None]
-    data = prepare(train, options, False, dtype)
+    names, index = label_names(train), fit_token_index(train, options)
+    data = sparse_corpus(train, names, index, options)
+    problem = chain(data.number_of_features, len(names), dtype=dtype)
 
     def peer() -> Tool:
         labels = [sentence.labels for sentence in train]
         return crfsuite(token_features(train, options), labels)
 
-    inputs, outputs = data.corpus.inputs, data.corpus.outputs
-    count = len(train)
-    return Training(data.problem, inputs, outputs, c_over_n * count, count, {CRFSUITE: peer})
+    count, peers = len(train), {CRFSUITE: peer}
+    return Training(problem, data.inputs, data.outputs, c_over_n * count, count, peers)
 
 
 def segments(n: int, dtype: str = "float32") -> Training:

@@ -1,17 +1,10 @@
-"""Tokens as rows of the columns of a feature index, and the index as JSON."""
+"""Tokens as rows of the columns of a feature index."""
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 import numpy as np
-
-from jaxstruct.core.feature_index import FeatureIndex, index_of_names
-from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.utf8 import parse_json
-
-_FORMAT = "jaxstruct-feature-index"
 
 
 class TokenRows(NamedTuple):
@@ -47,26 +40,3 @@ def token_table(rows: TokenRows) -> np.ndarray:
     table = np.full(shape, rows.number_of_features, dtype=np.int32)
     table[np.arange(shape[1]) < counts[:, None]] = rows.indices
     return table
-
-
-def to_json(index: FeatureIndex) -> str:
-    """Returns the index as JSON text, for a saved model to carry; `from_json` reads it."""
-    return json.dumps({"format": _FORMAT, "names": index.names}, ensure_ascii=False)
-
-
-def from_json(text: str) -> FeatureIndex:
-    """Returns the index that `to_json` wrote.
-
-    Raises:
-      MalformedFile: not JSON, not of this format, or a name comes twice.
-    """
-    content = parse_json(text, "text")
-    names = content.get("names") if isinstance(content, dict) else None
-    if names is None or content.get("format") != _FORMAT:
-        raise MalformedFile(f"text: expected an object of format {_FORMAT!r} with 'names'")
-    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise MalformedFile("text: 'names' is not a list of strings")
-    index = index_of_names(names)
-    if len(index.columns) != len(index.names):
-        raise MalformedFile("text: 'names' lists a feature twice")
-    return index

@@ -11,7 +11,6 @@ import numpy as np
 from experiments.corpora.splits import stratified_folds
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import Stopwatch
-from experiments.machines.dual_random_field import dual_random_field
 from experiments.machines.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from experiments.tasks.news import (
     Corpus,
@@ -26,7 +25,6 @@ from experiments.tasks.news import (
 from jaxstruct import Ragged, Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
-from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
@@ -168,45 +166,6 @@ def random_field(fold: Fold, problem: Problem, *, C: str) -> Numbers:
     return evaluate(fold, _decoder(problem, machine.weights)) | {
         **watch.numbers(), "status": machine.status,
         "iterations": machine.iterations, "gradient_norm": machine.gradient_norm,
-    }  # fmt: skip
-
-
-def in_coordinates(fold: Fold) -> Fold:
-    """The fold with coordinates of the tokens in the place of kernel values.
-
-    With L L' = K the Gram matrix of the training tokens, that of token x is L^-1 k(x): inner
-    products are kernel values, and a machine on coordinates is the kernel machine, whose
-    |w|^2 they share. One Cholesky factor serves all trainings of the fold; eigenvectors, as
-    `baselines.kernel_coordinates` takes for each, cost far more. K's diagonal is raised by a
-    millionth of itself, since tokens that are equal make it singular.
-    """
-    from scipy.linalg import solve_triangular
-
-    whole, train, test = fold.whole, fold.parts["train"], fold.parts["test"]
-    tokens = np.repeat(np.arange(len(whole.sentences)), whole.lengths)
-    kernel = np.asarray(whole.inputs.features.rows.rows)
-    own, other = (np.flatnonzero(np.isin(tokens, part)) for part in (train, test))
-    gram = kernel[np.ix_(own, own)].astype(np.float64)
-    gram[np.diag_indices(len(own))] *= 1 + 1e-6
-    factor = np.linalg.cholesky(gram)
-    features = np.zeros_like(kernel)  # as wide in all folds, which then share their programs
-    features[own, : len(own)] = factor
-    crossed = kernel[np.ix_(own, other)].astype(np.float64)
-    features[other, : len(own)] = solve_triangular(factor, crossed, lower=True).T
-    inputs = chain_inputs(Ragged(features, whole.outputs.offsets))
-    return fold_of(whole._replace(inputs=inputs), train, test)
-
-
-def dual_field(fold: Fold, problem: Problem, *, C: str, seed: int) -> Numbers:
-    """A conditional random field, trained in the dual to a relative gap of 1e-3."""
-    watch, train = Stopwatch(), seen(fold)
-    machine = dual_random_field(
-        problem, train.inputs, train.outputs, ratio_of(C, fold) * len(train.sentences),
-        tolerance=1e-3, seed=seed,
-    )  # fmt: skip
-    return evaluate(fold, _decoder(problem, machine.weights)) | {
-        **watch.numbers(), "status": machine.status, "passes": machine.passes,
-        "primal": machine.primal, "dual": machine.dual,
     }  # fmt: skip
 
 

@@ -92,29 +92,6 @@ def tree_pictures(cases: Sequence[Case], names: Sequence[str], title: str) -> Pl
     return Plot(figure, {"title": title, "sentences": numbers})
 
 
-def lone_pictures(trees: Sequence[Tree | None], captions: Sequence[str], title: str) -> Plot:
-    """A sheet of trees that are compared with nothing, one below the other.
-
-    Args:
-      trees: at least one; None for no parse. captions: over each. title: over the sheet.
-
-    Raises:
-      ValueError: no tree, or another number of captions.
-    """
-    if not trees or len(captions) != len(trees):
-        raise ValueError(
-            f"trees, captions: got {len(trees)} and {len(captions)}, expected equal numbers, at "
-            "least one"
-        )
-    panels = [[[] if tree is None else _nodes(tree, _counts(tree), "wrong")] for tree in trees]
-    figure = _sheet(panels, [[caption] for caption in captions], title)
-    numbers = [
-        {"caption": caption, "tree": None if tree is None else write_line(tree)}
-        for caption, tree in zip(captions, trees, strict=True)
-    ]
-    return Plot(figure, {"title": title, "sentences": numbers})
-
-
 def _counts(tree: Tree | None) -> Counter:
     """Constituents, function tags cut off."""
     found = [] if tree is None else constituents(tree)

@@ -222,9 +222,7 @@ USER_ROWS = {
     "grid": _row(_grid, "texts, 5 C x 5 folds, paths of C", 2000, ["LinearSVC"]),
     "grid_cv": _row(_grid_cv, "texts, 5 C x 5 folds", 2000, ["LinearSVC"]),
     "graph": _row(graph, "8 graphs of 25 papers", 200, ["LogisticRegression"]),
-    "snakes": _row(
-        snakes, "snakes, both trainings", 0, list(PYSTRUCT), 1e-2, PYSTRUCT, as_command=True
-    ),
+    "snakes": _row(snakes, "snakes, both trainings", 0, list(PYSTRUCT), 1e-2, PYSTRUCT),
     "trees": _row(trees, "GUM, 900 sentences to 14 tags", 900, [LOG_LOSS]),
     "predict": _row(prediction, "2,012 sentences predicted", 2012),
 }

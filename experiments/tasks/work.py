@@ -45,7 +45,6 @@ class Row(NamedTuple):
       size: of the task. peers: the names of the tools beside it.
       tolerance: the relative gap where no other is asked for.
       published: seconds that the pages of some of the peers name, which nobody measures here.
-      as_command: whether XLA makes one function of a whole loop, as it does for commands.
     """
 
     work: Callable[[int, str, float], Work]
@@ -54,4 +53,3 @@ class Row(NamedTuple):
     peers: Sequence[str] = ()
     tolerance: float = 1e-3
     published: Mapping[str, float] = {}
-    as_command: bool = False

@@ -49,8 +49,8 @@ MESSAGES = {
     Status.NOT_FINITE: "the iterate is not finite: check the scale of the inputs, or use float64",
     Status.ROUNDING: (
         "rounding hides whether the gap is within the tolerance (see certificate.rounding), the "
-        "dual exceeds the primal by more than it allows, or 20 rounds changed neither: use float64, "
-        "a C and inputs of a common scale, or a looser tolerance"
+        "dual exceeds the primal by more than it allows, or 20 rounds changed neither: use "
+        "float64, a C and inputs of a common scale, or a looser tolerance"
     ),
     Status.STOPPED: "the callback asked to stop",
     Status.INEXACT_ORACLE: (

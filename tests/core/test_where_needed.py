@@ -13,7 +13,7 @@ NEED = np.arange(12) % 3 == 1
 
 
 def one(count, need, x):
-    """(x + 1, 2 x) where it is needed, and (x, x) else; `count` is called for each piece of work."""
+    """(x + 1, 2 x) where it is needed, and (x, x) else; `count` grows by work."""
 
     def compute(x):
         jax.debug.callback(lambda _: count.append(1), x)

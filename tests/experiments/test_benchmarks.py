@@ -14,11 +14,9 @@ import pytest
 from experiments.benchmarks import command as benchmarks
 from experiments.benchmarks.command import Options
 from experiments.benchmarks.growth import Growth
-from experiments.benchmarks.profile import PARTS, visits_counted
 from experiments.benchmarks.rows import ROWS
 from experiments.corpora.locate import available
 from experiments.tasks import generated, users
-from experiments.tasks.benchmarks import TASKS, digest
 from experiments.tasks.work import Row, Tool, Work
 from tests.experiments.scripts import kept_settings, strict_json
 
@@ -27,7 +25,7 @@ from tests.experiments.scripts import kept_settings, strict_json
 def here(monkeypatch):
     """Parts run in this process, for speed."""
 
-    def run_here(options, name, environment=None):
+    def run_here(options, name):
         benchmarks.run_part(options.replace(cache=""))
         return strict_json(Path(options.output) / f"{name}.json")["rows"]
 
@@ -92,7 +90,7 @@ def test_each_further_peer_has_lines_and_one_that_is_missing_has_none(here, tmp_
 
 def test_an_estimator_has_no_growth_and_no_float64(here, tmp_path):
     options = Options(tasks=("texts", "grid"), output=str(tmp_path), progress=False)
-    with pytest.raises(ValueError, match="tasks: grid: growth, path, profile and shards take"):
+    with pytest.raises(ValueError, match="tasks: grid: growth and path take"):
         benchmarks.run(options.replace(growth=("30",)))
     with pytest.raises(ValueError, match="x64: estimators and programs of users"):
         benchmarks.run(options.replace(tasks=("grid",), x64=True))
@@ -145,41 +143,6 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     assert rows[0]["warm_rounds"] == rows[0]["cold_rounds"]  # nothing to start from
     assert outcome.table.rows[-1][4] == sum(row["cold_rounds"] for row in rows)
     assert (tmp_path / "benchmarks_path.png").exists()
-
-
-@pytest.mark.thorough
-def test_a_warm_round_by_part(here, tmp_path):
-    options = Options(tasks=("texts",), profile=True, size=20, output=str(tmp_path), progress=False)
-    outcome = benchmarks.run(options)
-    (row,) = outcome.numbers["rows"]
-    parts = [row[name] for name in (*PARTS, "others")]
-    assert sum(parts) == pytest.approx(row["seconds"]) and min(parts) >= 0
-    assert row["visits"] >= 20 * row["rounds"] > 0  # each round sweeps once over each example
-    assert row["seconds"] > row["sweeps"] > 0 and (tmp_path / "benchmarks_profile.png").exists()
-
-
-def test_visits_are_counted_call_by_call():
-    training = TASKS["texts"].prepare(60, "float32")
-    with visits_counted() as visits:
-        first = training.fit(1e-2)
-    assert visits and min(visits) > 0
-    uncounted = training.fit(1e-2)
-    assert digest(first) == digest(uncounted)
-
-
-@pytest.mark.thorough
-def test_a_training_on_a_mesh(here, tmp_path, monkeypatch):
-    """Of one device, which is what tests have."""
-    monkeypatch.setattr(benchmarks, "have_devices", lambda count: None)
-    options = Options(
-        tasks=("texts",), shards=("1",), size=60, output=str(tmp_path), progress=False
-    )
-    (row,) = benchmarks.run(options).numbers["rows"]
-    assert (row["shards"], row["n"], row["status"]) == (1, 60, "CONVERGED")
-    assert 0 <= row["primal"] - row["dual"] <= 1e-3 * row["primal"]
-    assert row["again_programs"] == 0 and (tmp_path / "benchmarks_shards.png").exists()
-    with pytest.raises(ValueError, match="shards is 64, but there are"):
-        benchmarks.run(options.replace(shards=("64",)))
 
 
 def test_strings_hold_the_words_of_the_texts():

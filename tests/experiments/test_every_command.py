@@ -24,7 +24,7 @@ from tests.experiments.scripts import (
 
 COMMANDS = commands()
 SHARED = {"output", "seed", "x64", "progress", "compilation_cache"}
-WITH_LESS = {"killed_runs", "label_files", "make_store", "parse_sentences"}
+WITH_LESS = {"label_files", "make_store"}
 
 
 def options_of(command: str) -> type:
@@ -55,90 +55,58 @@ def test_help_lists_every_field(monkeypatch):
 
 
 WRONG = {
-    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "",
-                        "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g",
-                        "--align=x --matrix=m --gap_costs=g --gap_extend=1",
-                        "--aligned=x --matrix_scale=-1", "--aligned=x --held_out=1",
-                        "--aligned=x --alphabet=AAC"],
     "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan",
                   "--epsilons=0", "--readings=end"],
-    "alignment_speed": ["--sizes=50", "--sizes=0x3", "--batch=0", "--sizes=9x", "--sizes=ax5",
-                        "--sizes=9x50x2"],
     "calibration": ["--data=odd", "--examples=-1", "--c_over_n=0", "--bins=0"],
     "citation_graph": ["--topics=1", "--most=9", "--vocabulary=3", "--training=crf", "--focus=2",
                        "--prediction=exact", "--vocabulary=2"],
     "class_descriptions": ["--path=absent", "--per_class=0", "--methods=names", "--unseen=-1",
                            "--identity=0", "--held_out=x"],
-    "clinc150_whole": ["--contender=linear_svc --path=absent", "--svc_tolerances=x",
-                       "--c_over_n=0"],
-    "cluster": ["", "--start=-1", "--start=2 --join", "--start=1 --devices=0", "--compare=1y",
-                "--start=2 --task=table", "--kills=-1", "--start=2 --tolerance=0", "--write_parts",
-                "--compare=2"],
+    "cluster": ["", "--start=-1", "--start=2 --join", "--start=1 --devices=0",
+                "--start=2 --task=table", "--start=2 --tolerance=0"],
     "constraint_counts": ["--parts=letters", "--formulations=svm1", "--sizes=0", "--epsilons=x",
                           "--epsilon=0", "--ways=", "--parts=words"],
-    "decoding_speed": ["--sizes=9x", "--exact=x", "--repeats=0", "--sizes=9", "--sizes=ax5",
-                       "--sizes=0x5", "--sizes=9x50x2"],
     "denoising": ["--labels=1", "--labels=x", "--size=1", "--noise=0", "--training=exact",
                   "--prediction=milp", "--coupling=-1"],
     "digits": ["--formulations=svm3", "--c_over_n=x", "--tolerance=0", "--variant=slow",
                "--unknown", "--seed=-1", "--examples=20 --tolerance=1e-7", "--capacity=1024"],
-    "digits_speed": ["--c_over_n=0.2", "--repeats=x"],
     "first_results": ["--tasks=odd", "--repeats=0"],
-    "graph_speed": ["--grids=9x9", "--batches=x", "--kinds=min", "--passes=0", "--near=0",
-                    "--grids=3x3", "--bipartite=3x0", "--batches=0"],
     "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
                     "--predict_only", "--folds=2 --model=m"],
     "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0",
-                   "--shards=0", "--shards=x", "--tolerance=0", "--tasks=tagger --growth=9",
-                   "--tasks=scene --profile"],
-    "bulk_speed": ["--devices=0", "--sentences=-1", "--texts=x"],
-    "handwriting_speed": ["--repeats=0"],
-    "killed_runs": ["--kills=0", "--tasks=table", "--cost=-1", "--tolerance=0", "--seconds=-1"],
+                   "--tolerance=0", "--tasks=tagger --growth=9"],
     "label_files": ["", "--model=absent", "--model=m --input=absent.jsonl", "--format=xml",
                     "--devices=-1"],
-    "label_graphs": ["", "--train=absent.npz", "--train=a.txt", "--train=a.csv", "--loss=zero_one",
-                     "--train=a.npz --train_edges=b.csv", "--c_over_n=0", "--inference=exact"],
     "dependencies": ["--methods=memm", "--trees=crossing", "--path=absent", "--epochs=0",
                      "--parts=train"],
-    "dependency_speed": ["--lengths=0", "--lengths=x", "--raised=-1", "--batch=0"],
     "segments": ["--methods=crf", "--path=absent.zip", "--sentences=-1", "--c_over_n=0"],
-    "large_data": ["--passes=1", "--texts=x", "--part=blocks", "--blocks=-1", "--block_bytes=0"],
     "make_store": ["", "--input=absent.conll --output=x", "--format=csv", "--min_count=0",
                    "--memory=-1"],
     "matching": ["--methods=odd", "--settings=all", "--draws=0", "--points=9", "--points=9,3",
                  "--missing=1", "--c_over_n=0", "--points=4,3", "--missing=1.0"],
-    "matching_speed": ["--sizes=10", "--sizes=0x3", "--batch=0"],
     "ranking": ["--methods=odd", "--splits=0", "--folds=1", "--c_over_n=0", "--path=absent"],
     "measures": ["--data=odd", "--methods=memm", "--measures=recall", "--c=0", "--splits=0"],
     "multiclass": ["--data=letters", "--machines=dag", "--penalties=L3", "--c_over_n=0",
                    "--tolerance=1e-9 --data=digits --per_class=2", "--code_length=-1"],
     "multi_label": ["--data=yeasts", "--data_file=absent.npz", "--training=odd", "--c_path=0",
                     "--passes=0"],
-    "named_entities": ["--methods=memm", "--C=x", "--C=n", "--epochs=0.5", "--whole --speed",
-                       "--growth --sizes=0", "--growth --speed", "--path=absent.zip",
-                       "--train=absent.conll --model=m", "--test=x", "--language=eng"],
+    "named_entities": ["--methods=memm", "--C=x", "--C=n", "--epochs=0.5", "--growth --sizes=0",
+                       "--path=absent.zip", "--language=eng"],
     "open_questions": ["--questions=regression", "--data=odd", "--splits=0", "--share=2",
                        "--points=1", "--gap=0"],
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
     "neural_handwriting": ["--machines=hmm", "--epochs=0", "--drop=1", "--letter_data=absent.data"],
-    "parse_sentences": ["", "--model=absent", "--k=0", "--model=m --picture=a.jpg"],
+    "oracle_speed": ["--families=odd", "--sizes=0", "--repeats=0"],
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x", "--methods=", "--c_over_n=",
                 "--c_over_n=0", "--sweep=x/n", "--longest=1", "--test_part=train",
                 "--corpus=gum --train_trees=a --test_trees=b",
                 "--corpus=files --train_trees=a --test_trees=b --test_part=dev"],
-    "parsing_speed": ["--sizes=2x9x3", "--sizes=2x9", "--oracles=best", "--sizes=60x2000",
-                      "--sizes=60x0x10", "--sizes=axbxc", "--sizes=2x9x4", "--sizes=3x9x1",
-                      "--oracles=tree,best"],
-    "random_field_certificates": ["--data=pairs", "--methods=adam", "--letter_data=absent.data",
-                                  "--group=0", "--rate=0"],
     "reproduce": ["--only=table_9"],
     "reranking": ["--tasks=letters", "--machines=svm0x", "--k_words=1", "--train_trees=absent.txt",
                   "--c_path=0"],
     "snakes": ["--data_file=absent.npz", "--features=colours", "--c_over_n=0", "--inference=exact",
                "--examples=-1"],
-    "solver_seeds": ["--tables=digits_speed", "--seeds=1", "--columns=(", "--stop_at=-1"],
-    "string_kernel_speed": ["--strings=1", "--decay=0", "--decay=2", "--alphabet=27"],
     "string_mapping": ["--strings=3", "--methods=svm", "--C=x", "--readings=odd", "--decay=0",
                        "--C=many", "--C=0", "--C=inf"],
     "structured_regression": ["--methods=crf", "--series=walk", "--c=0", "--steps=x", "--stay=2",
@@ -174,8 +142,7 @@ def told_by(name, arguments, monkeypatch):
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    kept = "compilation_cache" in names(options_of(name))
-    arguments = ["--nocompilation_cache"] if kept else []
+    arguments = ["--nocompilation_cache"]
     of_a_corpus = WRONG_OF_A_CORPUS.get(name, {})
     for line in [*WRONG[name], *(each for each in of_a_corpus if available(of_a_corpus[each]))]:
         assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG, line
@@ -190,8 +157,7 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name, line, printed", [
-    ("named_entities", "--model=none.npz --predict=x", "model: 'none.npz': no such file or direc"),
-    ("label_graphs", "--train=none.npz", "train: 'none.npz': no such file or directory: correct"),
+    ("--train=none.npz", "train: 'none.npz': no such file or directory: correct"),
 ])  # fmt: skip
 def test_a_file_that_is_not_there_is_told_with_its_option(
     name, line, printed, monkeypatch, tmp_path, capsys
@@ -226,11 +192,9 @@ def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
 
 
 PLACES = {
-    "cluster": ["--compare=1x1 --output=absent/x"],
+    "cluster": ["--start=1 --output=absent/x"],
     "handwriting": ["--output=absent/x", "--model=absent/x/m.npz"],
     "make_store": ["--input=a.conll --output=absent/x/a.store"],
-    "named_entities": ["--output=absent/x", "--train=a.conll --model=absent/x/m.npz"],
-    "parse_sentences": ["--model=m --trees=absent/x/t.mrg", "--model=m --picture=absent/x/t.png"],
 }  # fmt: skip
 """Where the results of these commands go; of all others to --output=FOLDER."""
 
@@ -249,16 +213,7 @@ def test_where_nothing_can_be_written_is_told_at_once(name, monkeypatch, tmp_pat
         assert printed.startswith(place) and printed.count("\n") == 1, line
 
 
-STOPPED = {
-    "alignment_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3")}),
-    "bulk_speed": ({"_measure": [{"task": "a"}]}, {}),
-    "clinc150_whole": ({"run_apart": [{"name": "first"}]}, {}),
-    "decoding_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3"), "exact": ()}),
-    "digits_speed": ({"_jaxstruct": [{"machine": "a"}], "_liblinear": {"machine": "b"}}, {}),
-    "graph_speed": ({"_propagation": [{"graph": "a"}]}, {}),
-    "multiclass": ({"_measurements": [{"machine": "a"}]}, {}),
-    "parsing_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x4x2", "2x4x3")}),
-}
+STOPPED = {}
 """Command -> what measures in it, each with the rows of its only call, and options."""
 
 

@@ -1,21 +1,13 @@
-"""Feature strings as columns: order, counting, unknown ones, and the saved form."""
+"""Feature strings as columns: order, counting, unknown ones."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import numpy as np
-import pytest
 
-from experiments.tasks.feature_index import (
-    TokenRows,
-    from_json,
-    to_json,
-    token_table,
-)
-from jaxstruct.core.feature_index import FeatureIndex, fit_index
-from jaxstruct.data.errors import MalformedFile
+from experiments.tasks.feature_index import TokenRows, token_table
+from jaxstruct.core.feature_index import fit_index
 from tests.experiments.slow_features import count_features, index_features
 from tests.lib.refusals import refused
 
@@ -80,30 +72,6 @@ def test_random_rows_against_a_dense_count() -> None:
     assert np.array_equal(made, dense) and dense.sum() == len(rows.indices)
     assert rows.unknown == Counter(f in index.columns for token in tokens for f in token)[False] > 0
     assert rows.number_of_features < 20
-
-
-def test_json_round_trip() -> None:
-    """Any characters; plain JSON that another program can read."""
-    index = fit_index({'w="é\n': 3, "漢=\\": 2, "": 1, "\u2028": 5})
-    text = to_json(index)
-    assert from_json(text) == index and isinstance(from_json(text), FeatureIndex)
-    assert json.loads(text)["names"] == list(index.names)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "not JSON"),
-        ("[]", "expected an object of format 'jaxstruct-feature-index'"),
-        ('{"names": ["a"]}', "expected an object of format"),
-        ('{"format": "jaxstruct-feature-index"}', "expected an object of format"),
-        ('{"format": "jaxstruct-feature-index", "names": "ab"}', "not a list of strings"),
-        ('{"format": "jaxstruct-feature-index", "names": [1]}', "not a list of strings"),
-        ('{"format": "jaxstruct-feature-index", "names": ["a", "a"]}', "lists a feature twice"),
-    ],
-)
-def test_malformed_json(text: str, message: str) -> None:
-    refused(message, from_json, text, error=MalformedFile)
 
 
 def test_the_table_of_tokens_holds_each_in_its_row() -> None:

@@ -21,7 +21,6 @@ from experiments.parsing.report import (
     make_tables,
     paper_of,
 )
-from experiments.tasks.parser_model import load_model, parse
 from experiments.tasks.parsers import Method, scores_of, sentence_f1, trees_of
 from experiments.tasks.parsing_options import ratio
 from experiments.tasks.tree_pictures import (
@@ -29,7 +28,6 @@ from experiments.tasks.tree_pictures import (
     _gold_nodes,
     _own_nodes,
     chosen_cases,
-    lone_pictures,
     tree_pictures,
 )
 from experiments.tasks.treebanks import (
@@ -91,32 +89,7 @@ def test_the_sheet_has_its_numbers():
     assert list(sentence) == ["right", "one", "two", "three"] and sentence["three"] is None
 
 
-def test_trees_alone_are_unmarked_and_dollars_are_letters():
-    dollars = read_tree("(NP (NP ($ $) (CD 5)) (NP ($ $) (CD $6$)))")
-    plot = lone_pictures([GOLD, None, dollars], ("one", "two", "$x$"), "trees")
-    texts = [[text.get_text() for text in axes.texts] for axes in plot.figure.axes]
-    assert sorted(texts[0]) == sorted([*"SABCDabcd", "NP", "VP", "NP"]) and texts[1] == ["no parse"]
-    assert texts[2].count("$") == 4 and "$6$" in texts[2]
-    assert not any(text.get_parse_math() for text in plot.figure.axes[2].texts)
-    assert [axes.get_title(loc="left") for axes in plot.figure.axes] == ["one", "two", "$x$"]
-    assert [one["tree"] for one in plot.data["sentences"]] == [
-        "(S (NP (A a)) (VP (B b) (NP (C c) (D d))))", None, write_line(dollars),
-    ]  # fmt: skip
-
-
-def test_the_sheet_grows_with_its_trees():
-    low, high = lone_pictures([GOLD], ("a",), "t"), lone_pictures([GOLD, GOLD], ("a", "b"), "t")
-    long = read_tree("(S" + " (A a)" * 20 + ")")
-    wide = lone_pictures([GOLD, long], ("a", "b"), "t")
-    sizes = [plot.figure.get_size_inches() for plot in (low, high, wide)]
-    assert sizes[0][0] == sizes[1][0] < sizes[2][0] and sizes[0][1] < sizes[1][1]
-    assert all(axes.get_xlim() == (-0.6, 19.6) for axes in wide.figure.axes)
-
-
 def test_pictures_that_cannot_be():
-    for trees in ([], [GOLD, GOLD]):
-        with pytest.raises(ValueError, match=f"trees, captions: got {len(trees)} and 1"):
-            lone_pictures(trees, ("a",), "")
     with pytest.raises(ValueError, match="cases: got none"):
         tree_pictures([], (), "")
     with pytest.raises(ValueError, match="3 trees for 1 names"):
@@ -197,14 +170,6 @@ def test_scores_are_those_of_the_answers(outcome):
         again = score(TEST, trees_of(own["answers"]), ALL_TOKENS)
         for name in again._fields:
             np.testing.assert_array_equal(getattr(scores_of(own), name), getattr(again, name))
-
-
-def test_models_parse_as_the_table_says(outcome):
-    own = outcome.numbers["rows"][-1]["numbers"]
-    model = load_model(own["model"][0])
-    found = parse(model, [tags(tree) for tree in TEST], [words(tree) for tree in TEST])
-    lines = [write_line(ranked[0].tree) if ranked else None for ranked in found]
-    assert lines == own["test"]["answers"]
 
 
 def test_files_and_tables(outcome):

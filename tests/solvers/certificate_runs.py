@@ -23,7 +23,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import jaxstruct as js
-from experiments.machines.dual_random_field import dual_random_field
 from experiments.machines.weston_watkins import fit_weston_watkins
 from jaxstruct import multiclass
 from jaxstruct.baselines import fit_random_field
@@ -115,7 +114,7 @@ def _chosen_kind(random: np.random.Generator, n: int, solver: str) -> str:
     kinds = {"joint": ("kernel",), "blocks": ("dense", "sparse")}.get(
         solver, ("dense", "sparse", "kernel")
     )
-    if solver in ("field", "dual_field"):
+    if solver == "field":
         kinds = (*kinds, "chain")
     return str(random.choice(kinds)) if n <= SMALL else kinds[0]
 
@@ -213,13 +212,9 @@ def _field(case: Case) -> Outcome:
     return _random_field(case, fit_random_field, max_iterations=200)
 
 
-def _dual_field(case: Case) -> Outcome:
-    return _random_field(case, dual_random_field, max_passes=100)
-
-
 SOLVERS = {
     "weston_watkins": _weston_watkins, "joint": _joint, "fit": _fit,
-    "blocks": _blocks, "field": _field, "dual_field": _dual_field,
+    "blocks": _blocks, "field": _field,
 }  # fmt: skip
 
 

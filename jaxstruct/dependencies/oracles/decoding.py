@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.semiring import Best
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles import projective as spans
@@ -34,6 +34,8 @@ def _best(arcs: Array, length: Array) -> Array:
 
 _projective = of_one_example(spans.in_blocks(_best, lambda words: max(FEWEST, CELLS // words**2)))
 _any_tree = of_one_example(best_arborescence)
+
+
 def _decoded(potentials: Array, length: Array, projective: bool) -> Decoded:
     _, T, R = potentials.shape
     arcs = jnp.max(potentials, axis=2)

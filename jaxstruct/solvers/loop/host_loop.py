@@ -23,7 +23,7 @@ from jaxstruct.solvers.objective.certificate import Certificate, proven
 from jaxstruct.solvers.objective.scaling import Scaled, multiple
 
 STILL_ROUNDS = 20
-"""Where so many rounds add no plane and end with the same primal and dual, bit by bit, none will."""
+"""Where so many rounds add no plane and end with one primal and dual, bit by bit, none will."""
 
 
 GOES_ON = (None, Status.PASS_LIMIT, Status.WORKING_SET_FULL)
@@ -201,9 +201,7 @@ def _stands_still(log: list[Entry]) -> bool:
     return len(log) >= STILL_ROUNDS and len(found) == 1 and last[0].planes_added == 0
 
 
-def _proven_status(
-    rules: Rules, best: Best, certificate: Certificate
-) -> Status | None:
+def _proven_status(rules: Rules, best: Best, certificate: Certificate) -> Status | None:
     """The status of a run whose gap or violation is within what is allowed."""
     if rules.tolerance is not None:
         gap, allowance = best.primal - best.dual, rules.tolerance * abs(best.primal)

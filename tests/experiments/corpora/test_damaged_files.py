@@ -31,13 +31,10 @@ from experiments.corpora import (
     clus_arff,
     conll2002,
     ocr_letters,
-    substitution_matrices,
     treebanks,
     wipo,
 )
 from experiments.corpora import errors as corpora_errors
-from experiments.tasks import feature_index
-from jaxstruct.core.feature_index import fit_index
 from jaxstruct.data import conll, errors, fasta, svmlight
 from jaxstruct.data.optional import sklearn_datasets
 from jaxstruct.trees.phrases.bracketing import read_trees
@@ -92,7 +89,6 @@ SVMLIGHT = (
     b"# made\n+1 qid:3 1:0.5 4:-2 # first\n-1 qid:3\n3 qid:4 2:1e-1 7:4\n-1 qid:4 3:1 4:1 5:2.5\n"
 )
 FASTA = b">one first\nACDE\nFG\n>two\nKLMN\n"
-BLOSUM = b"# toy\n   A  R  N\nA  4 -1 -2\nR -1  5  0\nN -2  0  6.5\n"
 ARFF = (
     b"@RELATION toy\n@ATTRIBUTE a numeric\n@ATTRIBUTE 'b c' numeric\n"
     b"@ATTRIBUTE class hierarchical D,D/01,D/02,D/01/D\n@DATA\n"
@@ -127,7 +123,6 @@ GUM = {"splits.md": b"## train\n  * GUM_a\n## dev\n  * GUM_b\n", "const/GUM_a.pt
        "const/GUM_b.ptb": TREES}  # fmt: skip
 NAMES = {f"conll2002/esp.{part}": CONLL for part in ("train", "testa", "testb")}
 DOMAINS = b'{"one": ["x"], "two": ["y"]}'
-INDEX = feature_index.to_json(fit_index({"a": 2, "bias": 3})).encode()
 
 
 def _conll(path: Path) -> object:
@@ -173,10 +168,6 @@ def _members(path: Path) -> object:
     return archives.read_members(path, lambda _: True)
 
 
-def _index(path: Path) -> object:
-    return feature_index.from_json(path.read_bytes().decode("latin-1"))
-
-
 def _npy_in(archive: dict[str, np.ndarray], key: str) -> tuple[bytes, Callable[[bytes], bytes]]:
     """One array as .npy, and the function that puts it, damaged, among the others of an .npz."""
     with zipfile.ZipFile(io.BytesIO(_npz(**archive))) as whole:
@@ -218,11 +209,9 @@ READERS: dict[str, Reader] = {
     "conll": Reader(CONLL, conll.read_conll),
     "fasta": Reader(FASTA, fasta.read_fasta),
     "fasta_gz": Reader(gzip.compress(FASTA), fasta.read_fasta),
-    "blosum": Reader(BLOSUM, substitution_matrices.read_substitution_matrix),
     "trees": Reader(TREES, _trees),
     "json_queries": Reader(QUERIES, _clinc),
     "json_domains": Reader(DOMAINS, _domains),
-    "json_index": Reader(INDEX, _index),
     "xml": Reader(XML, lambda path: wipo.load_wipo_xml([path])),
 }
 

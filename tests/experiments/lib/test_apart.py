@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from experiments.clinc150_whole import Options as ClincOptions
 from experiments.lib import apart, interrupts
 from experiments.lib.common import Stopped
 from experiments.lib.start import PART
-from experiments.named_entities.command import Options as EntityOptions
+from experiments.measures import Options as MeasuresOptions
+from experiments.ranking import Options as RankingOptions
 from tests.experiments.scripts import parsed_options
 
 
@@ -49,13 +49,13 @@ def waits(monkeypatch):
 
 
 @pytest.mark.parametrize("command, options", [
-    ("clinc150_whole", ClincOptions(x64=True, seed=4, path="a b'c")),
-    ("named_entities", EntityOptions(whole=True, x64=True, seed=4, methods=("hmm", "crf"))),
+    ("ranking", RankingOptions(x64=True, seed=4, path="a b'c")),
+    ("measures", MeasuresOptions(part=True, x64=True, seed=4, data=("yeast", "scene"))),
 ])  # fmt: skip
 def test_it_is_started_with_all_the_flags(waits, tmp_path, command, options):
     waits(0)
     (tmp_path / "part.json").write_text('{"rows": [1]}')
-    options = options.replace(output=str(tmp_path), contender="jaxstruct")
+    options = options.replace(output=str(tmp_path))
     assert apart.run_apart(options, "part") == [1]
     line, environment = Process.started
     assert line[1:3] == ["-m", f"experiments.{command}"] and environment[PART]
@@ -65,7 +65,7 @@ def test_it_is_started_with_all_the_flags(waits, tmp_path, command, options):
 def test_its_failure_is_an_error(waits, tmp_path):
     waits(1)
     with pytest.raises(subprocess.CalledProcessError):
-        apart.run_apart(ClincOptions(output=str(tmp_path)), "part")
+        apart.run_apart(RankingOptions(output=str(tmp_path)), "part")
 
 
 def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path):
@@ -80,7 +80,7 @@ def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path):
 
     path.write_text("older")
     waits(KeyboardInterrupt(), 130)
-    options = ClincOptions(output=str(tmp_path))
+    options = RankingOptions(output=str(tmp_path))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped, match="part.stopped.json"):
         patch.setattr(apart.subprocess, "Popen", Keeping)
         apart.run_apart(options, "part")
@@ -91,5 +91,5 @@ def test_ctrl_c_lets_it_come_to_its_end_and_sigterm_is_sent_on(waits, tmp_path, 
     monkeypatch.setattr(interrupts, "terminated", lambda: late)
     waits(KeyboardInterrupt(), subprocess.TimeoutExpired("x", 1) if late else 130)
     with pytest.raises(KeyboardInterrupt):
-        apart.run_apart(ClincOptions(output=str(tmp_path)), "part")
+        apart.run_apart(RankingOptions(output=str(tmp_path)), "part")
     assert Process.killed == Process.terminated == late and not Process.waits

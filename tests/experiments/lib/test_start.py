@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import fnmatch
-import json
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -67,42 +65,6 @@ def test_notes_of_libraries_stay_off_the_terminal(started):
 
     assert started(run=run) == started("--verbosity=0", run=run) == 0
     assert shown == [[False, True], [True, True]]
-
-
-@pytest.mark.parametrize(
-    "given, found",
-    [
-        (None, start.LOOPS),
-        ("--xla_dump_to=x", f"--xla_dump_to=x {start.LOOPS}"),
-        ("--xla_backend_extra_options=a=1", "--xla_backend_extra_options=a=1"),
-    ],
-)
-def test_xla_gets_the_flag_of_loops_before_jax_is_imported(given, found, monkeypatch):
-    """What the user has set stays; where jax has been imported nothing changes."""
-    monkeypatch.setenv("XLA_FLAGS", given or "")
-    start.set_loops()
-    assert os.environ["XLA_FLAGS"] == (given or "")
-    monkeypatch.delitem(sys.modules, "jax")
-    start.set_loops()
-    assert os.environ["XLA_FLAGS"] == found
-
-
-@pytest.mark.parametrize("name, sets", [("digits", True), ("benchmarks", False)])
-def test_commands_that_measure_for_users_do_not_set_the_flag(name, sets, monkeypatch):
-    calls = []
-    monkeypatch.setattr(start, "set_loops", lambda: calls.append(1))
-    monkeypatch.setattr(start, "_run", lambda command: None)
-    start.start(name)
-    assert len(calls) == sets
-
-
-def test_a_command_runs_and_records_the_flag_of_loops(tmp_path):
-    line = [sys.executable, "-m", "experiments.reproduce", "--only=digits", "--quick",
-            f"--output={tmp_path}", "--noprogress", "--nocompilation_cache"]  # fmt: skip
-    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    subprocess.run(line, cwd=record.ROOT, env=environment, check=True, capture_output=True)
-    content = json.loads((tmp_path / "digits.json").read_text(encoding="utf-8"))
-    assert content["record"]["environment"]["XLA_FLAGS"] == start.LOOPS
 
 
 def test_main_decides_the_exit_code(started):

@@ -7,7 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import jaxstruct as js
-from experiments.machines.binary import decision_values, fit_binary, support_vectors, training
+from experiments.machines import binary
+from experiments.machines.binary import decision_values, fit_binary, support_vectors
 from jaxstruct import kernels, multiclass
 from jaxstruct.core.status import Status
 from tests.lib.refusals import refused
@@ -72,8 +73,7 @@ def test_every_kind_of_input_and_every_route_is_one_machine(x64, formulation, mo
         assert own.members.shape == (3, 9) and np.all(own.members[1, 7:] == N)
     by_rows = fit_binary(sparse, SIGNS, formulation, 9.0, number_of_features=D, **EXACT)
     np.testing.assert_allclose(by_rows.primal, wanted.primal, rtol=1e-9)
-    monkeypatch.setattr(training, "MOST_WHOLE", 8)  # from here on in parts
-    monkeypatch.setattr(training, "PART", 6)
+    monkeypatch.setattr(binary, "PART", 6)  # from here on in parts
     for inputs, signs, other in ((sparse, SIGNS, wanted), (X, FEW, few)):
         parts = fit_binary(inputs, signs, formulation, 9.0, number_of_features=D, **EXACT)
         assert parts.status is Status.CONVERGED
@@ -87,14 +87,6 @@ def test_machines_of_few_examples_agree_with_the_quadratic_program(x64):
 
 
 @pytest.mark.smoke
-def test_groups_of_machines_are_what_one_group_is(x64, monkeypatch):
-    at_once = fit_binary(X, FEW, "svm1", 9.0, **EXACT)
-    monkeypatch.setattr(training, "NUMBERS", 2 * 9 * 9)
-    in_turn = fit_binary(X, FEW, "svm1", 9.0, **EXACT)
-    np.testing.assert_allclose(in_turn.primal, at_once.primal, rtol=1e-9)
-    assert in_turn.alpha.shape == at_once.alpha.shape
-
-
 def test_the_bias_is_not_regularised(x64):
     shifted = fit_binary(X + 100.0, SIGNS, "svm1", 5.0, **EXACT)
     here = fit_binary(X, SIGNS, "svm1", 5.0, **EXACT)
@@ -141,7 +133,7 @@ def test_support_vectors_carry_the_machine():
 
 
 def test_a_run_that_is_cut_short_still_says_its_gap(monkeypatch):
-    monkeypatch.setattr("experiments.machines.binary.ascent.STEPS", -39)  # 1000 - 39 * 24 = 64
+    monkeypatch.setattr(binary, "STEPS", -39)  # 1000 - 39 * 24 = 64
     found = fit_binary(X, np.where(np.arange(N) % 2, 1, -1), "svm1", 1e5, max_passes=1)
     assert found.status is Status.PASS_LIMIT and found.gap[0] > 0
     assert found.steps[0] <= 64

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 
-from experiments.named_entities.command import Options
-from experiments.tasks import token_model as models
 from experiments.tasks.news import kernel_corpus, label_names, sparse_corpus
 from experiments.tasks.token_features import FeatureOptions, fit_token_index
-from jaxstruct.data.conll import Sentence, write_conll
+from jaxstruct.data.conll import Sentence
 
 NAMES = (("Ana", "B-PER"), ("Luis", "B-PER"), ("Roma", "B-LOC"), ("Lima", "B-LOC"))
 PLAIN = ("va", "y", "ve", "oye", "come", "hoy", ".", "12")
@@ -18,9 +15,8 @@ CHEAP = {
     "sentences": 16, "folds": 2, "C": ("1",), "table_3_C": ("1",), "inner_folds": 0,
     "smoothing": ("1",), "epochs": ("2",),
     "affixes": 1, "window": 0, "capacity": 32, "variant": "subspace", "max_passes": 30,
-    "compilation_cache": False, "progress": False, "epsilon": 0.1, "tolerance": 0.1,
+    "compilation_cache": False, "progress": False, "epsilon": 0.1,
     "methods": ("commonest", "hmm", "crf", "perceptron", "svm", "svm_linear"),
-    "formulation": "svm2",
 }  # fmt: skip
 """8 training sentences of one padded length and set of words, so that all share their programs."""
 
@@ -44,21 +40,3 @@ def corpora(sentences):
     index, names = fit_token_index(sentences, FEATURES), label_names(sentences)
     shared = (sentences, names, index)
     return sparse_corpus(*shared, FEATURES), kernel_corpus(*shared, False, FEATURES)
-
-
-def trained(sentences, constrained=False, dtype="float32"):
-    """A model whose weights are arbitrary, to be saved and loaded."""
-    names, index = label_names(sentences), fit_token_index(sentences, FEATURES)
-    problem = models.problem_of(index, names, constrained, dtype)
-    random = np.random.default_rng(0)
-    weights = jax.tree.map(
-        lambda leaf: random.normal(size=leaf.shape).astype(leaf.dtype), problem.initial_weights
-    )
-    return models.Model(weights, index, names, FEATURES, constrained, dtype)
-
-
-def model_options(tmp_path, **changes):
-    for name, count in (("train", 8), ("test", 16)):
-        write_conll(tmp_path / name, news(count, seed=count))
-    write_conll(tmp_path / "bare", [s._replace(labels=()) for s in news(16, seed=16)])
-    return Options(output=str(tmp_path / "out"), **CHEAP).replace(**changes)

@@ -28,18 +28,6 @@ def test_spelling(word, kind):
     assert methods.spelling(word) == kind
 
 
-def test_coordinates_have_the_kernel_values_as_inner_products(sentences):
-    _, kernel = corpora(sentences)
-    fold = methods.fold_of(kernel, np.arange(2, 16), np.arange(2))
-    moved = methods.in_coordinates(fold)
-    features = np.asarray(moved.whole.inputs.features.rows)
-    wanted = np.asarray(kernel.inputs.features.rows.rows)
-    assert moved.parts is not None and features.shape == wanted.shape
-    own = kernel.outputs.offsets[2]
-    got = features @ features[own:].T
-    np.testing.assert_allclose(got, wanted[:, own:], rtol=1e-3, atol=1e-2)
-
-
 def test_c_is_divided_by_the_sentences_of_the_outer_fold(sentences):
     sparse, _ = corpora(sentences)
     fold = methods.fold_of(sparse, np.arange(4, 16), np.arange(4))

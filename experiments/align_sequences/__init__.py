@@ -1,1 +1,0 @@
-"""Sequences of your own, aligned with learned costs."""

@@ -1,1 +1,0 @@
-"""Trainings that are killed at random moments and resumed."""

@@ -1,1 +1,0 @@
-"""Graphs of your own, labelled by what is learned from others."""
