@@ -258,6 +258,8 @@ class Best:
         Args:
           own: what the node adds to p and to m.
         """
+        if self.places == 1:
+            return pair, jnp.zeros_like(state), jnp.ones_like(state)
         return pair, *levels_of_right(self.shape, state, pair, *own)
 
     def weigh(self, values: Array, goal: Array) -> Array:

@@ -273,7 +273,7 @@ def _search(rule: Best, given: Sentences, found: Charts, n: Array, node: Node) -
     chosen = jnp.take_along_axis(rules, chosen[None], axis=0)
     splits = lift(jnp.arange(1, given.tokens, dtype=jnp.int32), group)
     nothing = jnp.zeros((len(splits), *group.shape), nothing.dtype)
-    total = jax.lax.fori_loop(0, pairs, of_splits, nothing)
+    total = of_splits(0, nothing) if pairs == 1 else jax.lax.fori_loop(0, pairs, of_splits, nothing)
     split, turn = rule.pick(total, turn, n, 2)
     split = jnp.minimum(split[None] + 1, end - begin - 1)
     pair = jnp.zeros_like(split)
