@@ -6,10 +6,12 @@ are left out.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.core.types import Array
 
@@ -89,6 +91,18 @@ def counted(
         table = _raised(table, predicted, False)
     table = jnp.swapaxes(_raised(jnp.swapaxes(table, 0, 1), matched, True), 0, 1)
     return table.reshape(values.shape)
+
+
+@cache
+def joined(shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """([X, 2] levels of two parts, by their joined level, [P M + 1] where each of these begins)."""
+    (P, M), count = shape, shape[0] * shape[1]
+    pairs = np.indices((count, count), np.int32).reshape(2, -1)
+    (p, m), (other_p, other_m) = (np.divmod(part, M) for part in pairs)
+    level = np.where(p + other_p < P, (p + other_p) * M + np.minimum(m + other_m, M - 1), count)
+    order = np.argsort(level, kind="stable")
+    starts = np.searchsorted(level[order], np.arange(count + 1))
+    return pairs[:, order[: starts[-1]]].T, starts
 
 
 def levels_of_right(

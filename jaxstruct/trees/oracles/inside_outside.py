@@ -96,7 +96,7 @@ def _outside(given: Sentences, sums: Inside) -> tuple[Array, Array, Array]:
     nodes = jnp.zeros_like(cells).at[whole_rows(T)].set(jnp.where(whole, top[None], 0))
     table, spans = given.potentials.rules, given.potentials.spans
     constant = table.ndim == 2
-    shape = len(parents), given.batch
+    shape = len(parents), top.shape[-1]
 
     def share(m: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         nodes, counts = carry

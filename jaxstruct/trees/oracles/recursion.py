@@ -29,7 +29,7 @@ from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.in_turn import entry
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.trees.oracles.chart_levels import NodeCounts, counted, levels_of_right
+from jaxstruct.trees.oracles.chart_levels import NodeCounts, counted, joined, levels_of_right
 from jaxstruct.trees.oracles.potential_checks import shared_rules
 from jaxstruct.trees.oracles.rule_runs import (
     BLOCK,
@@ -201,40 +201,55 @@ class Best:
         nothing = jnp.full((self.places - 1, *scores.shape), -jnp.inf, scores.dtype)
         return jnp.concatenate([scores[None], nothing])
 
-    def blocks(self, span: Span, level: Array | int = 0) -> Array:
-        """[N, B] the best of each block over the terms of a level, before nodes are counted."""
-        reached = span.charts.reached
+    def live(self, span: Span) -> tuple[Array, Array]:
+        """Terms both of whose parts have trees, by level, and where those of each level begin.
+
+        Term t is the split t % (T - 1) + 1 with pair t // (T - 1) of `joined`.
+        """
+        (pairs, starts), reached = joined(self.shape), span.charts.reached
+        splits = jnp.arange(1, span.given.tokens)
+        there = splits < span.width
+        left, right = (reached[jnp.where(there, each, 0)] for each in span.parts(splits))
+        flags = (left & there[:, None])[:, pairs[:, 0]] & right[:, pairs[:, 1]]
+        flags = flags.T.reshape(-1)
+        count = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(flags, dtype=jnp.int32)])
+        places = jnp.where(flags, count[:-1], len(flags))
+        terms = jnp.arange(len(flags), dtype=jnp.int32)
+        kept = jnp.zeros_like(terms).at[places].set(terms, mode="drop")
+        return kept, count[starts * len(splits)]
+
+    def blocks(self, span: Span, kept: Array | None = None, bounds: tuple = ()) -> Array:
+        """[N, B] the best of each block over terms, before nodes are counted; None for all."""
 
         def of_split(split: Array, best: Array) -> Array:
-            def more(a: Array | int, b: Array | int, best: Array) -> Array:
-                return reduce(larger, span.values(split, a, b), best)
+            return reduce(larger, span.values(split), best)
 
-            def of_left(a: Array, best: Array) -> Array:
-                def of_right(b: Array, best: Array) -> Array:
-                    there = (reached[left, a] & reached[right, b]).astype(jnp.int32)
-                    return jax.lax.fori_loop(0, there, lambda _, best: more(a, b, best), best)
+        def of_term(n: Array, best: Array) -> Array:
+            pair, split = jnp.divmod(kept[n], span.given.tokens - 1)
+            a, b = jnp.asarray(joined(self.shape)[0])[pair]
+            return reduce(larger, span.values(split + 1, a, b), best)
 
-                return jax.lax.fori_loop(*levels_of_right(self.shape, level, a), of_right, best)
-
-            if reached is None:
-                return more(0, 0, best)
-            left, right = span.parts(split)
-            return jax.lax.fori_loop(0, level + 1, of_left, best)
-
-        return jax.lax.fori_loop(1, span.width, of_split, span.nothing())
+        if kept is None:
+            return jax.lax.fori_loop(1, span.width, of_split, span.nothing())
+        return jax.lax.fori_loop(*bounds, of_term, span.nothing())
 
     def reduce(self, span: Span) -> tuple[Array, Array]:
         """([places, groups, B], [places, S, B]) of groups of rules and of symbols over a span."""
         pieces, counts = span.given.table.groups, span.given.counts
 
-        def of_level(level: Array | int, groups: Array) -> Array:
-            new = by_piece(self.blocks(span, level), pieces, larger, -jnp.inf)
-            return groups.at[level].set(new)
+        if self.places == 1:
+            groups = by_piece(self.blocks(span), pieces, larger, -jnp.inf)[None]
+        else:
+            kept, bounds = self.live(span)
 
-        groups = (self.places, pieces.keys.shape[0], span.charts.cells.shape[-1])
-        groups = jnp.full(groups, -jnp.inf, span.charts.cells.dtype)
-        most = 1 if span.charts.reached is None else self.most(span)
-        groups = jax.lax.fori_loop(0, most, of_level, groups)
+            def of_level(level: Array, groups: Array) -> Array:
+                best = self.blocks(span, kept, (bounds[level], bounds[level + 1]))
+                return groups.at[level].set(by_piece(best, pieces, larger, -jnp.inf))
+
+            groups = (self.places, pieces.keys.shape[0], span.charts.cells.shape[-1])
+            groups = jnp.full(groups, -jnp.inf, span.charts.cells.dtype)
+            most = jnp.sum(bounds < bounds[-1], dtype=jnp.int32)  # levels up to the last with terms
+            groups = jax.lax.fori_loop(0, most, of_level, groups)
         if counts is not None:
             keys = jnp.minimum(pieces.keys, pieces.counts.shape[0] - 1)
             matched = rows(counts.matched[span.begin, span.begin + span.width - 1], keys)
@@ -243,21 +258,14 @@ class Best:
         symbols = by_key(jnp.swapaxes(groups, 0, 1), pieces, larger, -jnp.inf)
         return groups, jnp.swapaxes(symbols, 0, 1)
 
-    def most(self, span: Span) -> Array:
-        """Beyond the largest level that the trees of a span may have without its own node."""
-        reached = span.charts.reached
-        used = jnp.max(jnp.where(reached, jnp.arange(1, self.places + 1), 0), axis=1)
-        splits = jnp.arange(1, span.given.tokens)
-        there = splits < span.width
-        left, right = (used[jnp.where(there, each, 0)] for each in span.parts(splits))
-        return jnp.minimum(jnp.max(jnp.where(there, left + right - 1, 0)), self.places)
-
     def parts(self, pair: Array, state: Array, own: tuple) -> tuple[Array, Array, Array]:
         """(left place, first and end of the right ones) of a pair, for a node at a place.
 
         Args:
           own: what the node adds to p and to m.
         """
+        if self.places == 1:
+            return pair, jnp.zeros_like(state), jnp.ones_like(state)
         return pair, *levels_of_right(self.shape, state, pair, *own)
 
     def weigh(self, values: Array, goal: Array) -> Array:

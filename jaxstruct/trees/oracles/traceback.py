@@ -165,13 +165,29 @@ class _Made(NamedTuple):
 
     def parts(self, split: Array, pair: Array) -> tuple[Array, Array, Array]:
         """(left place, first and end of the right ones) of a split and a pair of places."""
+        width = self.node.end - self.node.begin
         left, first, end = self.rule.parts(pair, self.node.state, self.own)
-        if self.used is None:
-            return left, first, end
-        other = row(self.node.end - self.node.begin - split, self.node.begin + split)
-        p = first // self.rule.spread
-        most = p * self.rule.spread + pick(self.used, other, p)
-        return left, first, jnp.maximum(jnp.minimum(end, most), first)
+        there = split < width
+        if self.used is not None:
+            split = jnp.minimum(split, width - 1)
+            there = there & pick(self.found.reached[..., None], row(split, self.node.begin), left)
+            p, other = first // self.rule.spread, row(width - split, self.node.begin + split)
+            end = jnp.minimum(end, p * self.rule.spread + pick(self.used, other, p))
+        return left, first, jnp.where(there, jnp.maximum(end, first), first)
+
+    def terms(self) -> tuple[Array, Array]:
+        """[X, 1, .., B] numbers of the terms that there may be, and how many, [1, .., B]."""
+        pairs, shape = self.rule.pairs, self.goal.shape
+        terms = jnp.arange((self.given.tokens - 1) * pairs, dtype=jnp.int32)
+        terms = lift(terms, self.goal[0])
+        _, first, end = self.parts(terms // pairs + 1, terms % pairs)
+        there = jnp.broadcast_to(end > first, (len(terms), *shape[1:])).reshape(len(terms), -1)
+        columns = jnp.arange(there.shape[1])[None]
+        places = jnp.where(there, jnp.cumsum(there, axis=0, dtype=jnp.int32) - 1, len(terms))
+        kept = jnp.zeros(there.shape, jnp.int32)
+        kept = kept.at[places, columns].set(terms.reshape(-1, 1), mode="drop")
+        count = jnp.sum(there, axis=0, dtype=jnp.int32)
+        return kept.reshape(-1, *shape), count.reshape(shape)
 
     def weight(self, rule: Array, split: Array, left: Array, right: Array) -> Array:
         """How much the terms of some rules, splits and places of the parts count."""
@@ -188,12 +204,8 @@ class _Made(NamedTuple):
 
     def weights(self, rules: Array, split: Array, pair: Array) -> Array:
         """How much rules, splits or pairs of places count, over all right places."""
-        width = self.node.end - self.node.begin
-        there, split = split < width, jnp.minimum(split, width - 1)
         left, first, end = self.parts(split, pair)
-        if self.found.reached is not None:
-            there = there & pick(self.found.reached[..., None], row(split, self.node.begin), left)
-        end = jnp.where(there, end, first)
+        split = jnp.minimum(split, self.node.end - self.node.begin - 1)
 
         def more(n: Array | int, total: Array) -> Array:
             right = jnp.minimum(first + n, self.rule.places - 1)
@@ -260,20 +272,30 @@ def _search(rule: Best, given: Sentences, found: Charts, n: Array, node: Node) -
     real = rules < table.blocks.ends[symbol]
     rules = jnp.minimum(rules, table.rules.parents.shape[0] - 1)
 
-    def of_rules(term: Array, total: Array) -> Array:
-        return total + made.weights(rules, term // pairs + 1, term % pairs)
+    every, count = None, (jnp.max(end - begin) - 1) * pairs
+    if made.used is not None:
+        every, own = made.terms()
+        count = jnp.max(own)
+
+    def of_rules(n: Array, total: Array) -> Array:
+        term = n if every is None else every[n]
+        new = made.weights(rules, term // pairs + 1, term % pairs)
+        return total + (new if every is None else jnp.where(n < own, new, 0))
 
     def of_splits(pair: Array | int, total: Array) -> Array:
         return total + made.weights(chosen, splits, pair)
 
-    nothing, terms = rule.weigh(made.goal, made.goal).dtype, (jnp.max(end - begin) - 1) * pairs
-    nothing = jnp.zeros(rules.shape, nothing)
-    total = jax.lax.fori_loop(0, terms, of_rules, nothing)
+    nothing = jnp.zeros(rules.shape, rule.weigh(made.goal, made.goal).dtype)
+    total = jax.lax.fori_loop(0, count, of_rules, nothing)
     chosen, turn = rule.pick(jnp.where(real, total, 0), turn, n, 1)
     chosen = jnp.take_along_axis(rules, chosen[None], axis=0)
     splits = lift(jnp.arange(1, given.tokens, dtype=jnp.int32), group)
     nothing = jnp.zeros((len(splits), *group.shape), nothing.dtype)
-    total = jax.lax.fori_loop(0, pairs, of_splits, nothing)
+    total = (
+        of_splits(jnp.int32(0), nothing)
+        if pairs == 1
+        else jax.lax.fori_loop(0, pairs, of_splits, nothing)
+    )
     split, turn = rule.pick(total, turn, n, 2)
     split = jnp.minimum(split[None] + 1, end - begin - 1)
     pair = jnp.zeros_like(split)

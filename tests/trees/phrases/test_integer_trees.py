@@ -174,7 +174,7 @@ def _with(field: str, position: int, value: int):
         ("symbols", 0, 99, r"tree.symbols\[0\] is 99: expected -1.."),
         ("symbols", 2, -1, "tree: padding must be -1"),
         ("symbols", 4, -1, "tree: padding must be -1"),
-        ("symbols", 0, 1, "token 0 has the symbol 0, expected "),
+        ("symbols", 0, 1, "token 0 has the symbol 1, expected 0"),
         ("rules", 3, 0, "rule 0 of node 3 is none of the symbol"),
         ("rules", 0, 50, "rule 50 of node 0 is none of the grammar"),
         ("splits", 0, 2, "node 1 covers 0..3 split at 1, expected 0..2"),
