@@ -91,8 +91,9 @@ class Oracles(NamedTuple):
         that maximises offsets + slopes F; y_true where there is none. Contenders and output in one
         program.
       best_above: (theta, y_true, k, above) -> (y[k], bool[k] which of them there are), the outputs
-        of the largest F + Delta, of those above the scalar `above`, the best first. For slack
-        re-scaling: it finds what a search by `loss_augmented_decode` cannot.
+        of the largest F + Delta, of those above the scalar `above`, the best first; of equal Delta
+        one is enough. For slack re-scaling: it finds what a search by `loss_augmented_decode`
+        cannot.
       all_outputs: y_true -> y[K], every output with the true one first, for a small output space.
       cheap: other Oracles, which a training pass asks first: only where what they find violates
         nothing are those above asked. They certify nothing, and may be as inexact as they like.

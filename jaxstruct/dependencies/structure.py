@@ -20,6 +20,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_flag, checked_dtype
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.static import Static
@@ -29,7 +30,7 @@ from jaxstruct.dependencies.differences import tree_differences
 from jaxstruct.dependencies.features import ArcFeatures, arc_places, over_slots, sentence_tables
 from jaxstruct.dependencies.inference import tree_inference
 from jaxstruct.dependencies.losses import ArcLoss, arc_costs, arc_loss, delta
-from jaxstruct.dependencies.oracles.decoding import best_tree
+from jaxstruct.dependencies.oracles.decoding import best_of_errors, best_tree
 from jaxstruct.dependencies.oracles.k_best import best_wrong_tree
 from jaxstruct.dependencies.potentials import Decoded, Parse, arcs_differ, score_tree
 
@@ -222,6 +223,18 @@ def _best_wrong(tables: _Tables, theta: TreeTheta, y_true: Parse) -> Parse:
     return jax.tree.map(lambda own, true: jnp.where(some, own, true), _parse(tables, found), y_true)
 
 
+def _best_of_losses(
+    tables: _Tables, theta: TreeTheta, y_true: Parse, k: int, above: Array
+) -> tuple[Parse, Array]:
+    """The best tree of every loss as far as its F + Delta is above a scalar, in that order."""
+    costs = arc_costs(tables.loss, y_true, theta.potentials.shape)
+    found = best_of_errors(theta.potentials, costs > 0, theta.length)
+    scores = found.score + jnp.arange(len(found.score)) * jnp.max(costs)
+    order, top = largest(jnp.where(scores > above, scores, -jnp.inf), k)[::-1]
+    order = jnp.minimum(order, len(scores) - 1)
+    return jax.tree.map(lambda leaf: leaf[order], _parse(tables, found)), top > -jnp.inf
+
+
 def _loss(tables: _Tables, y_true: Parse, y: Parse) -> Array:
     return delta(tables.loss, y_true, y)
 
@@ -305,7 +318,9 @@ def dependency_parser(
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, tables),
             best_wrong=Partial(_best_wrong, tables),
-            best_above=inference.augmented_k_best,
+            best_above=(
+                Partial(_best_of_losses, tables) if projective else inference.augmented_k_best
+            ),
         ),
         Space(
             plane_values=Partial(_plane_values, tables), add_planes=Partial(_add_planes, tables),

@@ -46,7 +46,7 @@ STEPS = 8
 
 
 def inside(arcs: Array, length: Array) -> tuple[Arcs, Charts, Array, Whole]:
-    """(arcs by widths, charts, log Z [B], its parts) of log sums; arcs [T + 1, T, B], length [B]."""
+    """(arcs by widths, charts, log Z [B], its parts); arcs [T + 1, T, B], length [B]."""
     given = of_arcs(arcs)
     charts = fill(Sums(), given)
     return given, charts, *whole_sentences(Sums(), charts, given, length)
