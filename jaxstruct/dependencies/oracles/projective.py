@@ -264,7 +264,7 @@ def trace_back(
     def put_behind(queue: Array, end: Array, *spans: Span) -> tuple[Array, Array]:
         real = jnp.stack([span.width > 0 for span in spans])
         where = jnp.where(real, end[None] + jnp.cumsum(real, axis=0) - 1, 2 * T)
-        new = jnp.stack([jnp.stack(span, axis=-1) for span in spans])
+        new = jnp.stack([jnp.stack(span, axis=-1) for span in spans]).astype(queue.dtype)
         return queue.at[where, own[None]].set(new, mode="drop"), end + jnp.sum(real, axis=0)
 
     def turn(state: tuple) -> tuple:
