@@ -36,7 +36,7 @@ def k_best_by_branching(
 
     def more(state: tuple) -> Array:
         count, held = state
-        return (count < k) & (held.best.score[jnp.minimum(count, k - 1)] > above)
+        return (count < k - 1) & (held.best.score[count] > above)
 
     def split(state: tuple) -> tuple:
         """Behind the outputs that are taken, sets by their best outputs: the first one is split."""
