@@ -10,7 +10,7 @@ from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.semiring import Best, Levels
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles import projective as spans
-from jaxstruct.dependencies.oracles.arborescence import best_arborescence
+from jaxstruct.dependencies.oracles.arborescence import best_arborescence, columns_of
 from jaxstruct.dependencies.potentials import (
     PADDING,
     Decoded,
@@ -55,7 +55,7 @@ _projective = of_one_example(spans.in_blocks(_best, lambda T: max(FEWEST, CELLS 
 _levels = of_one_example(
     spans.in_blocks(_best_of_levels, lambda T: max(1, min(FEWEST, LEVELS // T**3)), of_memory=True)
 )
-_any_tree = of_one_example(best_arborescence)
+_any_tree = of_one_example(spans.in_blocks(best_arborescence, columns_of))
 
 
 def _decoded(potentials: Array, length: Array, projective: bool) -> Decoded:
