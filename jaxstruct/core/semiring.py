@@ -371,17 +371,17 @@ class Levels(Best):
         return found
 
     def product(self, a: PyTree, b: PyTree, count: Array | None = None) -> PyTree:
-        """The levels of a pair add up; what is beyond the last is dropped."""
+        """The levels of a pair add up, those beyond the last are dropped; `a` may have fewer."""
         H = self.levels
-        nothing = jnp.full((H - 1, *b.shape[1:]), -jnp.inf, b.dtype)
+        nothing = jnp.full((len(a) - 1, *b.shape[1:]), -jnp.inf, b.dtype)
         shifted = jnp.concatenate([nothing, b])
 
         def with_level(h: Array, best: Array) -> Array:
-            own = jax.lax.dynamic_slice_in_dim(shifted, H - 1 - h, H)
+            own = jax.lax.dynamic_slice_in_dim(shifted, len(a) - 1 - h, H)
             return jnp.maximum(best, own + jax.lax.dynamic_index_in_dim(a, h))
 
-        most = H if count is None else jnp.minimum(count, H)
-        none = jnp.full(jnp.broadcast_shapes(a.shape, b.shape), -jnp.inf, b.dtype)
+        none = jnp.full(jnp.broadcast_shapes(a[:1].shape, b.shape), -jnp.inf, b.dtype)
+        most = len(a) if count is None else jnp.minimum(count, len(a))
         return jax.lax.fori_loop(0, most, with_level, none)
 
     def split(
@@ -391,13 +391,13 @@ class Levels(Best):
         del noise
 
         def pair(h: int) -> Array:
-            rest = jnp.broadcast_to(at - h, (1, *b.shape[1:]))
+            rest = jnp.broadcast_to(lift(at - h, b), (1, *b.shape[1:]))
             own = jnp.take_along_axis(b, jnp.maximum(rest, 0), 0)[0]
             return jnp.where(rest[0] >= 0, a[h] + own, -jnp.inf)
 
-        values = jnp.stack([pair(h) for h in range(self.levels)], axis=1)
+        values = jnp.stack([pair(h) for h in range(len(a))], axis=1)
         place = jnp.argmax(values.reshape(-1, *at.shape), axis=0).astype(jnp.int32)
-        n, h = place // self.levels, place % self.levels
+        n, h = place // len(a), place % len(a)
         return n, h, at - h
 
     def choose(

@@ -279,8 +279,7 @@ def prepare(
     """
     sentences, trees = _checked("sentences", held(sentences), None), held(trees)
     heads, labels = _read_trees(trees)
-    if [*map(len, heads)] != [*map(len, sentences)]:
-        raise ValueError(_mismatch(sentences, heads))
+    _check_sizes(sentences, heads)
     columns = tuple(sentences[0][0])
     min_count = checked_size("min_count", min_count)
     of_arcs, of_labels = default_templates(columns)
@@ -309,15 +308,13 @@ def _templates(name: str, templates: Iterable[str], columns: tuple[str, ...]) ->
     return tuple(listed)
 
 
-def _mismatch(sentences: list, heads: list) -> str:
-    if len(sentences) != len(heads):
-        return f"sentences are {len(sentences)}, trees {len(heads)}: one each"
-    i = next(
-        i
-        for i, pair in enumerate(zip(sentences, heads, strict=True))
-        if len(set(map(len, pair))) > 1
-    )
-    return (
-        f"trees[{i}] has {len(heads[i])} heads, but sentences[{i}] has {len(sentences[i])} tokens: "
-        "one head a token"
-    )
+def _check_sizes(sentences: list, trees: list) -> None:
+    """Raise ValueError unless every sentence has a tree of as many heads."""
+    if len(sentences) != len(trees):
+        raise ValueError(f"sentences are {len(sentences)}, trees {len(trees)}: one each")
+    for i, (tokens, heads) in enumerate(zip(sentences, trees, strict=True)):
+        if len(tokens) != len(heads):
+            raise ValueError(
+                f"trees[{i}] has {len(heads)} heads, but sentences[{i}] has {len(tokens)} tokens: "
+                "one head a token"
+            )

@@ -20,16 +20,17 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_flag, checked_dtype
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.core.static import Static
+from jaxstruct.core.static import Static, static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.dependencies import example_checks
 from jaxstruct.dependencies.differences import tree_differences
 from jaxstruct.dependencies.features import ArcFeatures, arc_places, over_slots, sentence_tables
 from jaxstruct.dependencies.inference import tree_inference
 from jaxstruct.dependencies.losses import ArcLoss, arc_costs, arc_loss, delta
-from jaxstruct.dependencies.oracles.decoding import best_tree
+from jaxstruct.dependencies.oracles.decoding import best_of_errors, best_tree
 from jaxstruct.dependencies.oracles.k_best import best_wrong_tree
 from jaxstruct.dependencies.potentials import Decoded, Parse, arcs_differ, score_tree
 
@@ -119,15 +120,10 @@ def _plane_values(tables: _Tables, w: PyTree, x: SentenceInput, y: Parse) -> Arr
 
 def _add_planes(tables: _Tables, w: PyTree, x: SentenceInput, y: Parse, c: Array) -> PyTree:
     """w + sum c Psi of a batch of planes [B, K]."""
-    places = jax.vmap(partial(_plane_places, tables))(x.tokens, y)
-    return {"features": _scattered(w["features"], places, c)}
-
-
-def _scattered(weights: Array, places: Array, c: Array) -> Array:
-    """The weights with c [B, K] added at places [B, S, K, n]."""
-    places = jnp.where(places >= 0, places, weights.shape[0])
-    parts = jnp.broadcast_to(c[:, None, :, None], places.shape)
-    return weights.at[places.reshape(-1)].add(parts.reshape(-1), mode="drop")
+    places, weights = jax.vmap(partial(_plane_places, tables))(x.tokens, y), w["features"]
+    parts = jnp.broadcast_to(c[:, None, :, None], places.shape).reshape(-1)
+    places = jnp.where(places >= 0, places, weights.shape[0]).reshape(-1)
+    return {"features": weights.at[places].add(parts, mode="drop")}
 
 
 def _differing(y_true: Parse, y: Parse) -> tuple[Array, Array]:
@@ -222,25 +218,31 @@ def _best_wrong(tables: _Tables, theta: TreeTheta, y_true: Parse) -> Parse:
     return jax.tree.map(lambda own, true: jnp.where(some, own, true), _parse(tables, found), y_true)
 
 
+def _best_of_losses(
+    tables: _Tables, theta: TreeTheta, y_true: Parse, k: int, above: Array
+) -> tuple[Parse, Array]:
+    """The best tree of every loss as far as its F + Delta is above a scalar, in that order."""
+    costs = arc_costs(tables.loss, y_true, theta.potentials.shape)
+    found = best_of_errors(theta.potentials, costs > 0, theta.length)
+    scores = found.score + jnp.arange(len(found.score)) * jnp.max(costs)
+    order, top = largest(jnp.where(scores > above, scores, -jnp.inf), k)[::-1]
+    order = jnp.minimum(order, len(scores) - 1)
+    return jax.tree.map(lambda leaf: leaf[order], _parse(tables, found)), top > -jnp.inf
+
+
 def _loss(tables: _Tables, y_true: Parse, y: Parse) -> Array:
     return delta(tables.loss, y_true, y)
 
 
-def _output_sizes(labelled: bool, x: SentenceInput) -> Parse:
-    T = np.shape(x.tokens)[1]
-    return Parse(T, T if labelled else None)
+@static
+class _OutputSizes:
+    """To how many positions outputs are padded, see `Padding`."""
 
+    labelled: bool
 
-def _heads_sizes(x: SentenceInput) -> Parse:
-    return _output_sizes(False, x)
-
-
-def _labelled_sizes(x: SentenceInput) -> Parse:
-    return _output_sizes(True, x)
-
-
-_PADDING = Padding(price=PRICE, output_sizes=_heads_sizes)
-_LABELLED_PADDING = Padding(price=PRICE, output_sizes=_labelled_sizes)
+    def __call__(self, x: SentenceInput) -> Parse:
+        T = np.shape(x.tokens)[1]
+        return Parse(T, T if self.labelled else None)
 
 
 def sentence_inputs(tokens: Any, length: AnyArray | None = None) -> SentenceInput:
@@ -305,14 +307,16 @@ def dependency_parser(
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, tables),
             best_wrong=Partial(_best_wrong, tables),
-            best_above=inference.augmented_k_best,
+            best_above=(
+                Partial(_best_of_losses, tables) if projective else inference.augmented_k_best
+            ),
         ),
         Space(
             plane_values=Partial(_plane_values, tables), add_planes=Partial(_add_planes, tables),
             plane_gram=Partial(_plane_gram, tables), differences=tree_differences(features),
         ),
         Partial(_check, tables),
-        _LABELLED_PADDING if labelled else _PADDING,
+        Padding(price=PRICE, output_sizes=_OutputSizes(labelled)),
         inference,
         tested=True,
     )  # fmt: skip

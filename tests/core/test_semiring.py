@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from jaxstruct.core import semiring
 from jaxstruct.core.draws import noise
-from jaxstruct.core.semiring import Best, Levels, Ranked, Sorted, Sums
+from jaxstruct.core.semiring import Best, Levels, Ranked, Sorted, Sums, best_of_first
 
 N, T, H, B = 3, 4, 5, 20
 PATHS = np.array(list(itertools.product(range(N), repeat=T)))
@@ -129,3 +130,39 @@ def test_sums_their_slopes_and_samples() -> None:
     for t in range(T):
         often = (paths[:, t, None] == np.arange(N)[:, None]).mean(axis=0)
         assert np.abs(often - truth[t]).max() < 5 * 0.5 / np.sqrt(draws)
+
+
+@pytest.mark.parametrize("on_cpu", [True, False])
+@pytest.mark.parametrize("rule", [Best(), Sums(), Levels(np.arange(H)[None])], ids=["b", "s", "l"])
+def test_pairs_of_parts(rule, on_cpu, monkeypatch) -> None:
+    """The total over the first `count` pairs of parts, and which pair made each place of it."""
+    monkeypatch.setattr(semiring, "runs_on_cpu", lambda: on_cpu)
+    random = np.random.default_rng(3)
+    shape = (*(H,) * rule.leading, N, B)
+    a, b = (random.integers(-2, 3, shape).astype(np.float32) for _ in "ab")
+    a[random.random(shape) < 0.3] = -np.inf
+    both = [(h, g) for h in range(H) for g in range(H - h)] if rule.leading else [(0, 0)]
+    a_levels, b_levels = (each.reshape(-1, N, B) for each in (a, b))
+    a, b = jnp.asarray(a), jnp.asarray(b)
+
+    def total(count):
+        return rule.total(count, N, lambda n: rule.product(rule.entry(a, n), rule.entry(b, n)))
+
+    for count in range(1, N + 1):
+        found = np.asarray(jax.jit(total)(count)).reshape(-1, B)
+        for level, own in enumerate(found):
+            terms = [a_levels[h] + b_levels[g] for h, g in both if h + g == level]
+            terms = np.stack(terms)[:, :count]
+            plus = logsumexp if isinstance(rule, Sums) else np.max
+            np.testing.assert_allclose(own, plus(terms, axis=(0, 1)), rtol=1e-5)
+            at, nothing = jnp.full(B, level, jnp.int32), jnp.zeros((N, B), jnp.float32)
+            n, h, g = map(np.asarray, rule.split(a, b, at, nothing))
+            if count == N and not isinstance(rule, Sums):
+                assert (h + g == level).all()
+                pair = a_levels[h, n, np.arange(B)] + b_levels[g, n, np.arange(B)]
+                np.testing.assert_array_equal(pair, own)
+    if isinstance(rule, Best) and not rule.leading:
+        sums = a + b
+        found = jax.jit(lambda count: best_of_first(count, N, lambda n: sums[n]))(2)
+        np.testing.assert_array_equal(found[0], sums[:2].max(axis=0))
+        np.testing.assert_array_equal(found[1], sums[:2].argmax(axis=0))

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from jaxstruct.assignments.oracles.matching import (
     Table,
     cheapest,
-    choices_of,
     matching_of,
     table_of,
 )
@@ -80,13 +79,6 @@ def _branches(one: _Example, parent: _Set) -> _Set:
     return jax.lax.map(branch, jnp.arange(N, dtype=jnp.int32))
 
 
-def _example(pairs: Array, sizes: Array, rows: Any, columns: Any, complete: bool) -> _Example:
-    pairs, sizes, rows, columns = checked_potentials(pairs, sizes, rows, columns)
-    return _Example(
-        pairs, sizes, rows, columns, table_of(pairs, sizes, rows, columns, complete)
-    )  # fmt: skip
-
-
 def k_best_matchings(
     pairs: Array, sizes: Array, k: int, rows: Any = None, columns: Any = None,
     above: Array | float = -jnp.inf, *, complete: bool,
@@ -105,7 +97,8 @@ def k_best_matchings(
     Raises:
       ValueError: as `best_matching`, or k is no integer of at least 1.
     """
-    one, k = _example(pairs, sizes, rows, columns, complete), checked_size("k", k)
+    given, k = checked_potentials(pairs, sizes, rows, columns), checked_size("k", k)
+    one = _Example(*given, table_of(*given, complete))
     nothing = jnp.zeros(one.table.costs.shape[1], bool)
     whole = _best_of(one, one.table, jnp.int32(0), nothing)
     found = k_best_by_branching(whole, partial(_branches, one), k, above)
@@ -121,11 +114,6 @@ def best_wrong_matching(
     Args:
       pairs, sizes, rows, columns, complete: as `best_matching`; y is a matching that they allow.
     """
-    one = _example(pairs, sizes, rows, columns, complete)
-    choices = choices_of(one.table, jnp.asarray(y, jnp.int32), one.pairs.shape[1])
-    given = Matching(jnp.asarray(y, jnp.int32), jnp.zeros((), one.pairs.dtype))
-    nothing = jnp.zeros(one.table.costs.shape[1], bool)
-    found = _branches(one, _Set(given, choices, jnp.int32(0), nothing)).best
-    at = jnp.argmax(found.score)
-    there = found.score[at] > -jnp.inf
-    return Matching(jnp.where(there, found.columns[at], NONE), found.score[at])
+    two = k_best_matchings(pairs, sizes, 2, rows, columns, complete=complete)
+    same = jnp.all(two.columns[0] == y)
+    return jax.tree.map(lambda leaf: jnp.where(same, leaf[1], leaf[0]), two)

@@ -61,17 +61,6 @@ def table_of(pairs: Array, sizes: Array, rows: Any, columns: Any, complete: bool
     return Table(jnp.concatenate([table, exits], axis=1), jnp.min(sizes), flipped)
 
 
-def choices_of(table: Table, y: Array, C: int) -> Array:
-    """[N] what each row of the table takes in a matching y [R]: a column, M for the exit."""
-    N, M = table.costs.shape[0], table.costs.shape[1] - 1
-    straight = jnp.pad(y, (0, max(N - y.shape[0], 0)), constant_values=NONE)[:N]
-    takes = y[:, None] == jnp.arange(C)[None]
-    rows = jnp.where(jnp.any(takes, axis=0), jnp.argmax(takes, axis=0), NONE)
-    turned = jnp.pad(rows, (0, max(N - C, 0)), constant_values=NONE)[:N]
-    found = jnp.where(table.flipped, turned, straight).astype(jnp.int32)
-    return jnp.where(found < 0, M, found)
-
-
 def matching_of(table: Table, choices: Array, R: int) -> Array:
     """[R] the columns of the rows, from what each row of the table takes."""
     N, M = table.costs.shape[0], table.costs.shape[1] - 1

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import in_column_blocks
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.potentials import PADDING
 
@@ -166,7 +165,16 @@ def _opened(rounds: _Rounds) -> Array:
     return jax.lax.fori_loop(0, last, turn, (rounds.head[last], rounds.child[last]))[0]
 
 
-def _decoded(arcs: Array, length: Array) -> Array:
+def best_arborescence(arcs: Array, length: Array) -> Array:
+    """[T, B] heads of the best trees with one word on the root, crossing arcs or not, batch last.
+
+    Args:
+      arcs: [T + 1, T, B], finite or -inf. length: [B].
+
+    Returns:
+      Heads, PADDING beyond the length. Of equal trees one is taken by a fixed rule, the lowest head
+      where no circle is involved. Where all trees are forbidden it is something else.
+    """
     T, B = arcs.shape[1:]
     scores = _scores(arcs, length)
     words = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32)[:, None], (T, B))
@@ -181,17 +189,6 @@ def _decoded(arcs: Array, length: Array) -> Array:
     return jnp.where(real, _opened(rounds), PADDING)
 
 
-def best_arborescence(arcs: Array, length: Array) -> Array:
-    """[T, B] heads of the best trees with one word on the root, crossing arcs or not, batch last.
-
-    Args:
-      arcs: [T + 1, T, B], finite or -inf. length: [1 or B].
-
-    Returns:
-      Heads, PADDING beyond the length. Of equal trees one is taken by a fixed rule, the lowest head
-      where no circle is involved. Where all trees are forbidden it is something else.
-    """
-    T, B = arcs.shape[1], max(arcs.shape[2], length.shape[0])
-    length = jnp.broadcast_to(length, (B,))
-    arcs = jnp.broadcast_to(arcs, (*arcs.shape[:2], B))
-    return in_column_blocks(_decoded, COLUMNS if T <= LONG else FEW)(arcs, length)
+def columns_of(words: int) -> int:
+    """How many columns a block of sentences of T words has."""
+    return COLUMNS if words <= LONG else FEW

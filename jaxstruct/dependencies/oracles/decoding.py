@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.semiring import Best
+from jaxstruct.core.semiring import Best, Levels
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles import projective as spans
-from jaxstruct.dependencies.oracles.arborescence import best_arborescence
+from jaxstruct.dependencies.oracles.arborescence import best_arborescence, columns_of
 from jaxstruct.dependencies.potentials import (
     PADDING,
     Decoded,
@@ -20,6 +22,8 @@ from jaxstruct.dependencies.potentials import (
 CELLS, FEWEST = 2**15, 4
 """Numbers of one chart of a block of columns, so that all its charts stay in the caches, and how
 many columns a block has at least."""
+LEVELS = 2**19
+"""Numbers of one chart of all levels of a block: ten of them are 20 MB."""
 
 
 def _best(arcs: Array, length: Array) -> Array:
@@ -27,13 +31,31 @@ def _best(arcs: Array, length: Array) -> Array:
     rule, given = Best(), spans.of_arcs(arcs)
     charts = spans.fill(rule, given, places=True)
     _, whole = spans.whole_sentences(rule, charts, given, length)
-    columns = jnp.arange(len(length))
-    way = spans.Way(rule, charts, given, columns)
+    way = spans.Way(rule, charts, given, jnp.arange(len(length)))
     return spans.trace_back(way, whole, length, jnp.zeros_like(length))[0]
 
 
-_projective = of_one_example(spans.in_blocks(_best, lambda words: max(FEWEST, CELLS // words**2)))
-_any_tree = of_one_example(best_arborescence)
+def _best_of_levels(arcs: Array, length: Array) -> tuple[Array, Array, Array]:
+    """[L, T, B] heads and whether arcs are wrong, [L, B] scores of the best trees of every level.
+
+    Args:
+      arcs: [2, T + 1, T, B], right ones and wrong ones. length: [B].
+    """
+    T, B = arcs.shape[2:]
+    rule, given = Levels(np.arange(T + 1)[None]), spans.of_arcs(arcs)
+    charts = spans.fill(rule, given)
+    scores, whole = spans.whole_sentences(rule, charts, given, length)
+    columns, at = jnp.tile(jnp.arange(B), T + 1), jnp.repeat(jnp.arange(T + 1), B)
+    found = spans.trace_back(spans.Way(rule, charts, given, columns), whole, length[columns], at)
+    heads, wrong = (jnp.moveaxis(leaf.reshape(T, T + 1, B), 1, 0) for leaf in found)
+    return heads, wrong, scores
+
+
+_projective = of_one_example(spans.in_blocks(_best, lambda T: max(FEWEST, CELLS // (T * T))))
+_levels = of_one_example(
+    spans.in_blocks(_best_of_levels, lambda T: max(1, min(FEWEST, LEVELS // T**3)), of_memory=True)
+)
+_any_tree = of_one_example(spans.in_blocks(best_arborescence, columns_of))
 
 
 def _decoded(potentials: Array, length: Array, projective: bool) -> Decoded:
@@ -67,3 +89,32 @@ def best_tree(potentials: Array, length: Array, *, projective: bool) -> Decoded:
       ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     return _decoded(*checked_potentials(potentials, length), projective)
+
+
+def best_of_errors(potentials: Array, wrong: Array, length: Array) -> Decoded:
+    """The best projective tree of every number of wrong arcs.
+
+        F_l = max F(y) over projective trees y with sum_m wrong[y_m, m, r_m] = l,    l = 0 .. T
+
+    Args:
+      potentials, length: as `best_tree`.
+      wrong: [T + 1, T, R] bool, or [T + 1, T, 1] for all labels: which arcs count.
+
+    Returns:
+      Decoded: heads and labels [T + 1, T] with their F [T + 1]; PADDING and -inf where no tree has
+      so many. O(T^5) for all levels. Ties as in `best_tree`, after those of levels to the lower one
+      in the left part. They have no derivative.
+
+    Raises:
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
+    """
+    potentials, length = checked_potentials(potentials, length)
+    _, T, _ = potentials.shape
+    kinds = jnp.stack([~wrong, wrong])
+    tables = jnp.where(kinds, jax.lax.stop_gradient(potentials)[None], -jnp.inf)
+    heads, kind, score = _levels(jnp.max(tables, axis=3), length)
+    labels = jnp.argmax(tables, axis=3).astype(jnp.int32)
+    chosen = labels[jnp.maximum(kind, 0), jnp.maximum(heads, 0), jnp.arange(T)[None]]
+    real = (score > -jnp.inf)[:, None] & is_word(length, T)[None]
+    heads, labels = (jnp.where(real, leaf, PADDING) for leaf in (heads, chosen))
+    return Decoded(heads, labels, score)

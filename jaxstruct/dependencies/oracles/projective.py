@@ -11,7 +11,8 @@ spans i .. i + w and places q,
 where a product is one of values: a sum of scores. All spans of a width lie side by side. They are
 stored by their first and by their last word, so that what a turn of a loop over q reads is one
 piece of memory; what a row holds beyond the last word is never read by another. Each of the three
-sums takes its left parts from one table by first words and its right parts from one by last words.
+sums takes its left parts from one table by first words and its right parts from one by last words,
+so that they are one program.
 """
 
 from __future__ import annotations
@@ -26,16 +27,35 @@ from jaxstruct.core.batch_last import in_column_blocks
 from jaxstruct.core.semiring import Best, best_of_first, lift
 from jaxstruct.core.types import Array, PyTree
 
-BEGIN, SHORT = (0, 1, 0), (1, 0, 0)
-"""Of the sums B, R and L: where q - i begins, and by how much both parts are shorter than w."""
-BY_FIRST, BY_LAST = (1, 0, 2), (2, 1, 0)
-"""Of the same sums the tables that are filled: of B these are RI and LI."""
+SUMS = ((0, 1, 3, 1, 2), (1, 0, 0, 0, 1), (0, 0, 2, 2, 0))
+"""Of the sums B, R and L: see `Sum`."""
 LOW, HIGH = (2, 2, 0, 3), (3, 3, 2, 1)
 """Of spans RI, LI, R, L the kinds of their left and of their right part."""
 
 
 COLUMNS = 8
 """Sentences of a block of the loops over spans, so that its charts stay in the caches."""
+
+
+class Sum(NamedTuple):
+    """One of the three sums over spans, which are one but for these integers.
+
+    Fields:
+      begin: q - i of the first term. short: by how much both parts are shorter than w.
+      held: which table by first word holds the sum. by_first, by_last: the tables that are filled,
+        of B with an arc.
+    """
+
+    begin: Array
+    short: Array
+    held: Array
+    by_first: Array
+    by_last: Array
+
+
+def nth(n: Any) -> Sum:
+    """The n-th of the sums B, R and L, or some of them."""
+    return Sum(*jnp.asarray(SUMS, jnp.int32).T[:, n])
 
 
 class Arcs(NamedTuple):
@@ -51,9 +71,8 @@ class Charts(NamedTuple):
 
     Fields:
       first: R, RI, L and B. last: L, R and LI.
-      places: [3, T, T B] of the sums B, R and L by first word the first turn that is the maximum, or
-        None. Read on the way back, which else finds it again: the best of 40 words take 43 us so,
-        55 without; sums and levels are no less work with them.
+      places: [3, T, T B] by first word: of the sums B, R and L the first term that is the maximum.
+        None: the way back finds it again. The best tree of 40 words takes 43 us with, 55 without.
     """
 
     first: PyTree
@@ -61,7 +80,7 @@ class Charts(NamedTuple):
     places: Array | None = None
 
 
-def row(table: PyTree, n: int, width: Array, first: Array | int, size: int) -> PyTree:
+def row(table: PyTree, n: Any, width: Array, first: Array | int, size: int) -> PyTree:
     """[.., size] values of row `width` of the n-th table."""
 
     def of_leaf(leaf: Array) -> Array:
@@ -72,7 +91,7 @@ def row(table: PyTree, n: int, width: Array, first: Array | int, size: int) -> P
     return jax.tree.map(of_leaf, table)
 
 
-def put(table: PyTree, n: int, width: Array, first: Array | int, values: PyTree) -> PyTree:
+def put(table: PyTree, n: Any, width: Array, first: Array | int, values: PyTree) -> PyTree:
     """The tables with these values in row `width` of the n-th."""
 
     def of_leaf(leaf: Array, new: Array) -> Array:
@@ -107,10 +126,10 @@ def to_arcs(right: Array, left: Array, root: Array) -> Array:
     return jnp.concatenate([root[None], jnp.where((width == 0)[:, :, None], 0, words)])
 
 
-def part(charts: Charts, n: int, w: Array, turn: Array, size: int) -> tuple[PyTree, PyTree]:
+def part(charts: Charts, n: Any, w: Array, turn: Array, size: int) -> tuple[PyTree, PyTree]:
     """The two parts of term `turn` of the n-th sum over spans of width w."""
-    T, q = jax.tree.leaves(charts)[0].shape[-2], turn + BEGIN[n]
-    right = row(charts.last, n, w - SHORT[n] - q, w * (size // T), size)
+    T, q = jax.tree.leaves(charts)[0].shape[-2], turn + nth(n).begin
+    right = row(charts.last, n, w - nth(n).short - q, w * (size // T), size)
     return row(charts.first, n, q, 0, size), right
 
 
@@ -118,31 +137,30 @@ def fill(rule: Best, arcs: Arcs, *, places: bool = False) -> Charts:
     """The charts of all spans; places: of `Best` alone, whether to keep them."""
     T, size = jax.tree.leaves(arcs.over)[0].shape[-2:]
 
-    def total(charts: Charts, n: int, w: Array) -> tuple[PyTree, Charts]:
+    def add(i: Array, charts: Charts) -> Charts:
+        w, n, (first, last, kept) = 1 + i // 3, i % 3, charts
+
         def term(turn: Array) -> PyTree:
-            return rule.product(*part(charts, n, w, turn, size), turn + BEGIN[n] + 1)
+            return rule.product(*part(charts, n, w, turn, size), turn + nth(n).begin + 1)
 
-        if charts.places is None:
-            return rule.total(w, T, term), charts
-        value, place = best_of_first(w, T, term)
-        return value, charts._replace(places=put(charts.places, n, w, 0, place))
+        if kept is None:
+            value = rule.total(w, T, term)
+        else:
+            value, place = best_of_first(w, T, term)
+            kept = put(kept, n, w, 0, place)
 
-    def widen(w: Array, charts: Charts) -> Charts:
-        for n in range(3):
-            value, (first, last, kept) = total(charts, n, w)
-            right = left = value
-            if n == 0:
-                over = (row(arcs.over, side, w, 0, size) for side in range(2))
-                right, left = (rule.product(value, arc) for arc in over)
-                first = put(first, 3, w, 0, value)
-            first = put(first, BY_FIRST[n], w, 0, right)
-            charts = Charts(first, put(last, BY_LAST[n], w, w * (size // T), left), kept)
-        return charts
+        def with_arc(side: int) -> PyTree:
+            joined = rule.product(row(arcs.over, side, w, 0, size), value)
+            return jax.tree.map(lambda a, b: jnp.where(n == 0, a, b), joined, value)
+
+        first = put(first, nth(n).held, w, 0, value)
+        first = put(first, nth(n).by_first, w, 0, with_arc(0))
+        return Charts(first, put(last, nth(n).by_last, w, w * (size // T), with_arc(1)), kept)
 
     dtype = jax.tree.leaves(arcs.over)[0].dtype
     first, last = (rule.of(jnp.zeros(shape, dtype)) for shape in ((4, T, size), (3, T, 2 * size)))
     kept = jnp.zeros((3, T, size), jnp.int32) if places else None
-    return jax.lax.fori_loop(1, T, widen, Charts(first, last, kept))
+    return jax.lax.fori_loop(0, 3 * (T - 1), add, Charts(first, last, kept))
 
 
 class Whole(NamedTuple):
@@ -174,11 +192,11 @@ def whole_sentences(rule: Best, charts: Charts, arcs: Arcs, length: Array) -> tu
 
     parts = jax.tree.map(before, charts.first), jax.tree.map(after, charts.last)
     below = rule.product(*parts)
-    return rule.reduce(rule.product(below, arcs.root)), Whole(*parts, below, arcs.root)
+    return rule.reduce(rule.product(arcs.root, below)), Whole(*parts, below, arcs.root)
 
 
 class Span(NamedTuple):
-    """Spans to be opened, each field [N]; kind: 0 RI, 1 LI, 2 R, 3 L. at: the place of its value."""
+    """Spans to be opened, [N] each. kind: 0 RI, 1 LI, 2 R, 3 L. at: the place of the value."""
 
     first: Array
     width: Array
@@ -203,12 +221,12 @@ class Way(NamedTuple):
         """T."""
         return jax.tree.leaves(self.arcs.root)[0].shape[-2]
 
-    def values(self, tables: PyTree, which: Any, width: Array, word: Array) -> PyTree:
-        """[.., *, N] of one of some tables."""
+    def values(self, tables: PyTree, n: Any, width: Array, word: Array) -> PyTree:
+        """[.., *, N] of the n-th of some tables."""
         T, B = jax.tree.leaves(self.arcs.root)[0].shape[-2:]
 
         def of_leaf(leaf: Array) -> Array:
-            place = (which * T + width) * leaf.shape[-1] + word * B
+            place = (n * T + width) * leaf.shape[-1] + word * B
             place = place + lift(self.columns, place)
             flat = leaf.reshape(*leaf.shape[:-3], -1)
             return flat.at[..., place].get(mode="promise_in_bounds")
@@ -221,9 +239,9 @@ class Way(NamedTuple):
         n = jnp.maximum(kind - 1, 0)
         if self.charts.places is not None:
             return self.values(self.charts.places, n, width, first)[0], at, at
-        words, begin = jnp.arange(self.words)[:, None], jnp.asarray(BEGIN)[n]
+        words, (begin, short, *_) = jnp.arange(self.words)[:, None], nth(n)
         left = self.values(self.charts.first, n, words, first)
-        right = jnp.maximum(width - jnp.asarray(SHORT)[n] - words, 0)
+        right = jnp.maximum(width - short - words, 0)
         right = self.values(self.charts.last, n, right, first + width)
         inside = (words >= begin) & (words < width + begin)
         left = jax.tree.map(lambda leaf: jnp.where(inside, leaf, -jnp.inf), left)
@@ -235,8 +253,10 @@ class Way(NamedTuple):
         first, width, kind, at = span
         over = self.values(self.arcs.over, jnp.minimum(kind, 1), width, first)
         both = self.values(self.charts.first, 3, width, first)
-        one = jax.tree.map(lambda leaf: jnp.expand_dims(leaf, self.rule.leading), (both, over))
-        _, below, arc = self.rule.split(*one, at)
+        over, both = jax.tree.map(
+            lambda leaf: jnp.expand_dims(leaf, self.rule.leading), (over, both)
+        )
+        _, arc, below = self.rule.split(over, both, at, noise)
         turn, low, high = self.split(span, jnp.where(kind < 2, below, at), noise)
         q = jnp.where(width > 0, turn + (kind == 2), 0)
         after = first + q + (kind < 2)
@@ -263,7 +283,7 @@ def trace_back(
     def put_behind(queue: Array, end: Array, *spans: Span) -> tuple[Array, Array]:
         real = jnp.stack([span.width > 0 for span in spans])
         where = jnp.where(real, end[None] + jnp.cumsum(real, axis=0) - 1, 2 * T)
-        new = jnp.stack([jnp.stack(span, axis=-1) for span in spans])
+        new = jnp.stack([jnp.stack(span, axis=-1) for span in spans]).astype(queue.dtype)
         return queue.at[where, own[None]].set(new, mode="drop"), end + jnp.sum(real, axis=0)
 
     def turn(state: tuple) -> tuple:
@@ -274,13 +294,16 @@ def trace_back(
         arcs = jax.lax.dynamic_update_index_in_dim(arcs, arc, turn, 0)
         return turn + 1, *put_behind(queue, end, low, high), arcs
 
-    root, below, arc = rule.split(whole.below, whole.root, at, None if noise is None else noise[-1])
+    whole = jax.tree.map(lambda leaf: leaf[..., way.columns], whole)
+    own_noise = None if noise is None else noise[-1]
+    root, arc, below = rule.split(whole.root, whole.below, at, own_noise)
     root = root.astype(jnp.int32)
-    chosen = [
-        jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, root[None], leaf.ndim - 2), part)
-        for part in whole[:2]
-    ]
-    _, low, high = rule.split(*chosen, below)
+
+    def at_root(leaf: Array) -> Array:
+        return jnp.take_along_axis(leaf, lift(root, leaf), leaf.ndim - 2)
+
+    before, after = (jax.tree.map(at_root, side) for side in whole[:2])
+    _, low, high = rule.split(before, after, below, own_noise)
     none, empty = jnp.zeros_like(root), jnp.zeros((2 * T, N, 4), jnp.int32)
     low, high = Span(none, root, none + 3, low), Span(root, length - 1 - root, none + 2, high)
     state = jnp.int32(0), *put_behind(empty, none, low, high), empty[..., 0]
@@ -296,16 +319,22 @@ def trace_back(
     return by_word(head + 1, none), by_word(arcs, arc)
 
 
-def in_blocks(kernel: Callable, width: Callable[[int], int] = lambda words: COLUMNS) -> Callable:
+def in_blocks(
+    kernel: Callable,
+    width: Callable[[int], int] = lambda words: COLUMNS,
+    *,
+    of_memory: bool = False,
+) -> Callable:
     """The batch-last kernel of (arcs [.., T, B or 1], length [B or 1], ..), block by block.
 
     Args:
-      width: T -> columns of a block.
+      width: T -> columns of a block. of_memory: as in `in_column_blocks`.
     """
 
     def blocked(*given: Array) -> PyTree:
         B = max(leaf.shape[-1] for leaf in given)
         wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], B)) for leaf in given)
-        return in_column_blocks(kernel, width(given[0].shape[-2]))(*wide)
+        columns = width(given[0].shape[-2])
+        return in_column_blocks(kernel, columns, of_memory=of_memory)(*wide)
 
     return blocked

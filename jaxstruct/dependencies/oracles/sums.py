@@ -23,15 +23,12 @@ from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.semiring import Sums
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles.projective import (
-    BEGIN,
-    BY_FIRST,
-    BY_LAST,
-    SHORT,
     Arcs,
     Charts,
     Whole,
     fill,
     in_blocks,
+    nth,
     of_arcs,
     part,
     put,
@@ -46,7 +43,7 @@ STEPS = 8
 
 
 def inside(arcs: Array, length: Array) -> tuple[Arcs, Charts, Array, Whole]:
-    """(arcs by widths, charts, log Z [B], its parts) of log sums; arcs [T + 1, T, B], length [B]."""
+    """(arcs by widths, charts, log Z [B], its parts); arcs [T + 1, T, B], length [B]."""
     given = of_arcs(arcs)
     charts = fill(Sums(), given)
     return given, charts, *whole_sentences(Sums(), charts, given, length)
@@ -59,28 +56,24 @@ def _outside(charts: Charts, start: Charts) -> Charts:
     """
     T, size = charts.first.shape[-2:]
 
-    def narrow(step: Array, found: Charts) -> Charts:
-        w = T - 1 - step
-        after = w * (size // T)
+    def share(i: Array, found: Charts) -> Charts:
+        w, n = T - 1 - i // 3, 2 - i % 3
+        after, own = w * (size // T), nth(n)
+        total = row(charts.first, own.held, w, 0, size)
+        here = row(found.first, own.by_first, w, 0, size)
+        here = here + row(found.last, own.by_last, w, after, size)
 
-        def shared(n: int, found: Charts) -> Charts:
-            total = row(charts.first, BY_FIRST[n] if n else 3, w, 0, size)
-            here = row(found.first, BY_FIRST[n], w, 0, size)
-            here = here + row(found.last, BY_LAST[n], w, after, size)
+        def turn(turn: Array, found: Charts) -> Charts:
+            left, right = part(charts, n, w, turn, size)
+            share = jnp.where(here > 0, here * jnp.exp(left + right - total), 0)
+            left, right = (share + old for old in part(found, n, w, turn, size))
+            q = turn + own.begin
+            last = put(found.last, n, w - own.short - q, after, right)
+            return Charts(put(found.first, n, q, 0, left), last)
 
-            def turn(turn: Array, found: Charts) -> Charts:
-                left, right = part(charts, n, w, turn, size)
-                share = jnp.where(here > 0, here * jnp.exp(left + right - total), 0)
-                left, right = (share + old for old in part(found, n, w, turn, size))
-                q = turn + BEGIN[n]
-                last = put(found.last, n, w - SHORT[n] - q, after, right)
-                return Charts(put(found.first, n, q, 0, left), last)
+        return jax.lax.fori_loop(0, w, turn, found)
 
-            return jax.lax.fori_loop(0, w, turn, found)
-
-        return shared(0, shared(1, shared(2, found)))
-
-    return jax.lax.fori_loop(0, T - 1, narrow, start)
+    return jax.lax.fori_loop(0, 3 * (T - 1), share, start)
 
 
 def _meeting(root: Array, length: Array) -> Charts:

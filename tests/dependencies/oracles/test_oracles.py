@@ -22,6 +22,7 @@ from jaxstruct.dependencies import (
 )
 from jaxstruct.dependencies.heads import crossing_arcs, fault_of
 from jaxstruct.dependencies.inference import number_of_trees
+from jaxstruct.dependencies.oracles.decoding import best_of_errors
 from tests.dependencies.oracles.truth import Cases, cases, labelled_trees, listed, scores, trees
 from tests.lib.enumeration import (
     check_alone,
@@ -152,6 +153,38 @@ def test_the_best_wrong_tree(projective):
         if best > -np.inf:
             own = np.concatenate([found.heads[i], found.labels[i]])
             assert (own != true[i]).any() and (outputs == own).all(axis=1).sum() == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_best_of_every_number_of_wrong_arcs(x64, dtype):
+    """Right and wrong labels of one arc, ties, forbidden arcs, padding; one by one and nested."""
+    given, T = cases(10, 60, 4, 2), 4
+    wrong = np.random.default_rng(1).random(given.potentials.shape) < 0.6
+    potentials, length = typed(given, dtype)
+    found = jax.jit(jax.vmap(best_of_errors))(potentials, wrong, length)
+    nested = jax.tree.map(
+        lambda leaf: leaf.reshape(6, 10, *leaf.shape[1:]), (potentials, wrong, length)
+    )
+    twice = jax.vmap(jax.vmap(best_of_errors))(*nested)
+    one = best_of_errors(potentials[7], wrong[7], length[7])
+    for name, leaf in found._asdict().items():
+        np.testing.assert_array_equal(getattr(twice, name).reshape(leaf.shape), leaf)
+        np.testing.assert_array_equal(getattr(one, name), leaf[7])
+    every = listed(given, True)
+    for i, (outputs, F) in enumerate(zip(every.outputs, every.scores, strict=True)):
+        words = int(length[i])
+        heads, labels = outputs[:, :words], outputs[:, T : T + words]
+        errors = wrong[i][heads, np.arange(words)[None], labels].sum(axis=1)
+        for level in range(T + 1):
+            own = np.concatenate([found.heads[i, level], found.labels[i, level]])
+            best = F[errors == level].max(initial=-np.inf)
+            np.testing.assert_allclose(found.score[i, level], best, atol=1e-5)
+            if best == -np.inf:
+                assert (own == -1).all()
+                continue
+            at = (outputs == own).all(axis=1)
+            assert at.sum() == 1 and errors[at] == level
+            np.testing.assert_allclose(F[at], best, atol=1e-5)
 
 
 @KINDS
