@@ -142,7 +142,7 @@ def forward(
         inside = (rows <= lengths[:1]) & (d - rows <= lengths[1:]) & (d >= rows)
         states = States(*(only(inside, value) for value in found))
         new = rule.join(*states)
-        ends = inside & (local | ((rows == lengths[:1]) & (d == last)))
+        ends = local | ((rows == lengths[:1]) & (d == last))
         own = Diagonal(
             d, begins, paired, (opened_delete, opened_insert), later, states, new, inside, ends
         )
