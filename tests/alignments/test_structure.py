@@ -163,7 +163,7 @@ def test_alignments_above_are_the_best_of_each_loss(x64, mode, gaps, loss, dtype
         places = [data.outputs(i).index(output_of(y)) for y in own]
         assert len({round(data.losses(i, loss)[place], 6) for place in places}) == count
         cut += len(wanted) > k
-    assert cut > 3
+    assert cut > 3 or "pairs" in loss  # a local alignment has few
 
 
 @pytest.mark.parametrize("gaps", ["linear", "affine"])
