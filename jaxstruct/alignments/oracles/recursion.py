@@ -186,7 +186,7 @@ def ends(rule: Best, local: bool, given: Given, kept: States) -> tuple[PyTree, A
     if not local:
         d, i = (
             jnp.broadcast_to(place, (1, batch))
-            for place in (jnp.sum(given.lengths, axis=0), given.lengths[0])
+            for place in (jnp.sum(given.lengths, axis=0, dtype=jnp.int32), given.lengths[0])
         )
         states = jax.tree.map(lambda leaf: _at(leaf, d, i), kept)
     else:
