@@ -200,6 +200,11 @@ class Best:
         return argmax_first(len(scores), lambda n: values[n] + scores[n])[1], at
 
 
+def _log(total: Array, top: Array) -> Array:
+    """log(total exp(top)), -inf of 0."""
+    return jnp.where(total > 0, jnp.log(positive_or_one(total)) + top, -jnp.inf)
+
+
 class Sums(Best):
     """log sum exp, -inf of nothing; `choose` draws from the terms of the sum by Gumbel `noise`."""
 
@@ -208,14 +213,15 @@ class Sums(Best):
         return self.join(a, b)
 
     def join(self, *values: PyTree) -> PyTree:
-        """Log of the sum of all."""
-        return self.reduce(jnp.stack(values))
+        """Log of the sum of all, as `reduce` but not in one array, which takes longer."""
+        top = finite_or_zero(jax.lax.stop_gradient(reduce(jnp.maximum, values)))
+        total = reduce(jnp.add, [jnp.exp(value - top) for value in values])
+        return _log(total, top)
 
     def reduce(self, values: PyTree) -> PyTree:
         """log sum exp, whose derivative is 0 where all terms are -inf."""
         top = finite_or_zero(jax.lax.stop_gradient(jnp.max(values, axis=0)))
-        total = jnp.sum(jnp.exp(values - top[None]), axis=0)
-        return jnp.where(total > 0, jnp.log(positive_or_one(total)) + top, -jnp.inf)
+        return _log(jnp.sum(jnp.exp(values - top[None]), axis=0), top)
 
     def total(self, count: Array, most: int, term: Callable) -> PyTree:
         """As in `Best`, in two loops: first the largest term, then the sum."""

@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score, f1_score, ndcg_score, roc_a
 
 from jaxstruct.rankings import SampleTheta, document_ranking, sample_labels
 from jaxstruct.rankings.losses import Measure, labels_loss, ranking_loss
+from jaxstruct.rankings.oracles import listing
 from jaxstruct.rankings.oracles.contingency import best_cell
 from jaxstruct.rankings.oracles.orders import average_precision_augmented, roc_area_augmented
 from tests.rankings.cases import (
@@ -151,6 +152,24 @@ def test_rankings_above_are_the_best_of_each_sequence_of_kinds(name, at, dtype):
                 seen = {tuple(kinds[np.argsort(-y[:k])].tolist()) for y in found}
                 assert len(seen) == len(found)
         assert cut > 10
+
+
+def test_a_list_that_is_cut_off_is_filled_with_its_last_ranking(monkeypatch):
+    """So that what reads it knows of others."""
+    monkeypatch.setattr(listing, "WORK", 0)
+    given = cases(6, 40, 3)
+    problem, truths = document_ranking(1), jnp.asarray(given.truths)
+    theta = SampleTheta(jnp.asarray(given.scores, jnp.float32), jnp.asarray(given.lengths), truths)
+    listed = jax.vmap(lambda *one: problem.oracles.best_above(*one, 3, jnp.float32(0.3)))
+    ys, real = map(np.asarray, jax.jit(listed)(theta, truths))
+    best = jax.vmap(problem.oracles.loss_augmented_decode, (0, 0, None))(theta, truths, 1.0)
+    assert (real == real[:, :1]).all() and 0 < real[:, 0].sum() < 40
+    values = [
+        jax.vmap(problem.model.score)(theta, y) + jax.vmap(problem.model.loss)(truths, y)
+        for y in (*np.moveaxis(ys, 1, 0), best)
+    ]
+    for own in values[:3]:
+        np.testing.assert_allclose(own, values[3], atol=1e-5)
 
 
 def test_ties_go_to_the_fewest_true_positives_and_to_relevant_documents():

@@ -39,7 +39,9 @@ def _alignments(
     score: Array,
 ) -> Alignment:
     """The alignments [k] of ends [k, B]; PADDING where the score is -inf."""
-    operations, begin = recursion.trace_back(rule, local, given, kept, end)
+    length = sum(given.potentials.pairs.shape[:2])
+    source = recursion.by_values(rule, local, given, kept)
+    operations, begin = recursion.trace_back(source, end, length)
     operations, begin = (
         jnp.swapaxes(jnp.where(score > -jnp.inf, leaf, PADDING), 0, 1)
         for leaf in (operations, begin)

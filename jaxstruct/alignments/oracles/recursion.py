@@ -26,7 +26,7 @@ from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.semiring import Best
 from jaxstruct.core.types import Array, PyTree
 
-_END, _BEGIN = 3, -1
+END, BEGIN = 3, -1
 """Behind and before the states, which are numbered as their operations PAIR, DELETE, INSERT."""
 BLOCK, NARROWEST = 1 << 20, 16
 """Floats of a block of pairs at most, 4 MB, and its least number of pairs. 1,024 pairs of 50 x 50
@@ -142,7 +142,7 @@ def forward(
         inside = (rows <= lengths[:1]) & (d - rows <= lengths[1:]) & (d >= rows)
         states = States(*(only(inside, value) for value in found))
         new = rule.join(*states)
-        ends = inside & (local | ((rows == lengths[:1]) & (d == last)))
+        ends = local | ((rows == lengths[:1]) & (d == last))
         own = Diagonal(
             d, begins, paired, (opened_delete, opened_insert), later, states, new, inside, ends
         )
@@ -186,7 +186,7 @@ def ends(rule: Best, local: bool, given: Given, kept: States) -> tuple[PyTree, A
     if not local:
         d, i = (
             jnp.broadcast_to(place, (1, batch))
-            for place in (jnp.sum(given.lengths, axis=0), given.lengths[0])
+            for place in (jnp.sum(given.lengths, axis=0, dtype=jnp.int32), given.lengths[0])
         )
         states = jax.tree.map(lambda leaf: _at(leaf, d, i), kept)
     else:
@@ -208,25 +208,13 @@ def ends(rule: Best, local: bool, given: Given, kept: States) -> tuple[PyTree, A
     return jax.tree.map(with_empty, rule.join(*states), given.begin), d, i
 
 
-def trace_back(
-    rule: Best, local: bool, given: Given, kept: States, end: tuple[Array, Array, Array],
-    noise: Array | None = None,
-) -> tuple[Array, Array]:  # fmt: skip
-    """The alignments behind some of `ends`.
-
-    Args:
-      rule, local, given, kept: as in `ends`; kept is of `values`.
-      end: (diagonal, i, place) of each, [*Q, B] int32. noise: [M + N + 1, 4, *Q, B] of `Sums`.
-
-    Returns:
-      (operations [M + N, *Q, B], begin [2, *Q, B]).
-    """
+def by_values(rule: Best, local: bool, given: Given, kept: States) -> Callable:
+    """The `source` of `trace_back`, from all values; arguments as in `ends`, kept of `values`."""
     (pairs, gap_open, gap_extend), _, begin, steps = given
     M, N, _ = pairs.shape
 
     def source(state: Array, d: Array, i: Array, place: Array, noise: Any) -> tuple:
-        """(state, place) before a state, in the cell (i, d - i) that it is reached from."""
-        pair, delete, end = state == PAIR, state == DELETE, state == _END
+        pair, delete, end = state == PAIR, state == DELETE, state == END
         there = (d >= 0) & (i >= 0) & (i <= d)
         d, i = jnp.maximum(d, 0), jnp.clip(i, 0, M)
         letters = jnp.minimum(i, M - 1), jnp.clip(d - i, 0, N - 1)
@@ -246,18 +234,36 @@ def trace_back(
         n, place = rule.choose(found, jnp.stack([other] * 3 + [own]), place, way, noise)
         return jnp.where(delete & (n > 1), 4 - n, n - 1).astype(jnp.int32), place
 
+    return source
+
+
+def trace_back(
+    source: Callable, end: tuple[Array, Array, Array], length: int, noise: Array | None = None
+) -> tuple[Array, Array]:
+    """The alignments that end in some cells.
+
+    Args:
+      source: (state, d, i, place, noise) -> (state, place) before a state that is reached from cell
+        (i, d - i); END is reached from the cell itself.
+      end: (d, i, place) of each, [*Q, B] int32. length: M + N.
+      noise: [M + N + 1, 4, *Q, B] of `Sums`.
+
+    Returns:
+      (operations [M + N, *Q, B], begin [2, *Q, B]).
+    """
+
     def step(at: tuple, noise: Any) -> tuple[tuple, Array]:
         state, d, i, place = at
-        done = state == _BEGIN
+        done = state == BEGIN
         d = jnp.where(done, d, d - jnp.where(state == PAIR, 2, 1))
         i = jnp.where(done, i, i - (state != INSERT))
         new, place = source(state, d, i, place, noise)
-        return (jnp.where(done, _BEGIN, new), d, i, place), jnp.where(done, PADDING, state)
+        return (jnp.where(done, BEGIN, new), d, i, place), jnp.where(done, PADDING, state)
 
     d, i, place = end
     first, rest = (None, None) if noise is None else (noise[0], noise[1:])
-    state, place = source(jnp.full_like(d, _END), d, i, place, first)
-    (_, d, i, _), backward = jax.lax.scan(step, (state, d, i, place), rest, length=M + N)
+    state, place = source(jnp.full_like(d, END), d, i, place, first)
+    (_, d, i, _), backward = jax.lax.scan(step, (state, d, i, place), rest, length=length)
     return in_order(backward), jnp.stack([i, d - i])
 
 

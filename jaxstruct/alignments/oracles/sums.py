@@ -114,7 +114,7 @@ def sample(
     of_end, of_steps = jax.random.split(key)
     cell = draws.draw(of_end, values[:, 0])
     end = d[cell], i[cell], jnp.zeros(1, jnp.int32)
-    noise = draws.noise(of_steps, (sum(potentials.pairs.shape) + 1, 4, 1), values.dtype)
-    found = recursion.trace_back(_RULE, local, given, kept, end, noise)
-    operations, begin = (leaf[..., 0] for leaf in found)
-    return operations, begin
+    length, source = sum(potentials.pairs.shape), recursion.by_values(_RULE, local, given, kept)
+    noise = draws.noise(of_steps, (length + 1, 4, 1), values.dtype)
+    operations, begin = recursion.trace_back(source, end, length, noise)
+    return operations[..., 0], begin[..., 0]

@@ -48,7 +48,7 @@ def test_scores_are_the_k_largest_of_all(x64, dtype, integers, local):
     found = jax.tree.map(np.asarray, ranked(potentials, lengths))
     expected = _of_all(potentials, lengths, local)
     falls = np.diff(np.nan_to_num(found.score, neginf=-99)) <= 0
-    assert found.score.dtype == dtype and falls.all()
+    assert found.score.dtype == dtype and found.begin.dtype == np.int32 and falls.all()
     np.testing.assert_allclose(found.score, expected, atol=0 if integers else 1e-12)
     own = jax.jit(jax.vmap(jax.vmap(score_operations, (None, 0, 0))))(
         potentials, found.operations, found.begin
