@@ -109,11 +109,10 @@ def _pass(
     new = jax.lax.map(partial(_reduced, rule, rest), flood.tables)
     new = new - finite_or_zero(Best().reduce(new))[None]
     new = (1 - dampen) * new + dampen * finite_or_zero(messages)  # -inf stays -inf
+    going = going[None]
     if messages.ndim == 2:
         going = jnp.broadcast_to(going, (messages.shape[1] // batch, batch)).ravel()
-        new = jnp.where((flood.real & going)[None], new, messages)
-    else:
-        new = jnp.where((flood.real & going[None])[None], new, messages)
+    new = jnp.where((flood.real & going)[None], new, messages)
     return new, _change(new, messages, batch)
 
 

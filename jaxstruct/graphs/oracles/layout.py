@@ -62,20 +62,17 @@ def arranged(potentials: GraphPotentials, batch: int) -> Layout:
     low = jnp.where(used, jnp.min(edges, axis=1), V)
     high = jnp.where(used, jnp.max(edges, axis=1), V)
     turned = used & (edges[:, 0] > edges[:, 1])
-    if E:
-        order = jnp.lexsort((high, low), axis=0).astype(jnp.int32)
-        low, high, turned, used = (
-            jnp.take_along_axis(leaf, order, axis=0) for leaf in (low, high, turned, used)
-        )
-        if wide > 1:  # graphs of other edges, or one table an edge for all of them
-            pairs = jnp.broadcast_to(pairs, (*pairs.shape[:-1], wide))
-            pairs = jnp.take_along_axis(pairs, order[:, None, None], axis=0)
-        else:
-            pairs = pairs[order[:, 0]]
-        pairs = jnp.where(turned[:, None, None], jnp.swapaxes(pairs, 1, 2), pairs)
-        pairs = jnp.where(used[:, None, None], pairs, 0)
+    order = jnp.lexsort((high, low), axis=0).astype(jnp.int32)
+    low, high, turned, used = (
+        jnp.take_along_axis(leaf, order, axis=0) for leaf in (low, high, turned, used)
+    )
+    if wide > 1:  # graphs of other edges, or one table an edge for all of them
+        pairs = jnp.broadcast_to(pairs, (*pairs.shape[:-1], wide))
+        pairs = jnp.take_along_axis(pairs, order[:, None, None], axis=0)
     else:
-        order = jnp.zeros((0, wide), jnp.int32)
+        pairs = pairs[order[:, 0]]
+    pairs = jnp.where(turned[:, None, None], jnp.swapaxes(pairs, 1, 2), pairs)
+    pairs = jnp.where(used[:, None, None], pairs, 0)
     nodes = jnp.where(real[:, None], nodes, 0)
     return Layout(nodes, low, high, pairs, order, turned, real, jnp.max(number_of_edges))
 
