@@ -77,6 +77,12 @@ def arranged(potentials: GraphPotentials, batch: int) -> Layout:
     return Layout(nodes, low, high, pairs, order, turned, real, jnp.max(number_of_edges))
 
 
+def widened(layout: Layout, batch: int) -> Layout:
+    """Every leaf of an arranged layout, but for the count, with a trailing axis of B."""
+    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in layout[:-1])
+    return Layout._make((*wide, layout.count))
+
+
 def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
     """Potentials with a trailing batch axis, a table an edge, in the order of the module.
 
@@ -84,9 +90,7 @@ def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
       potentials: as `checked_potentials` leaves them, every leaf [.., B] or [.., 1].
       batch: B.
     """
-    *leaves, count = arranged(potentials, batch)
-    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in leaves)
-    return Layout._make((*wide, count))
+    return widened(arranged(potentials, batch), batch)
 
 
 def rows_at(table: Array, index: Array) -> Array:
