@@ -169,9 +169,8 @@ def _best_wrong(view: View, theta: PyTree, y_true: Array) -> Array | Bounded:
     return _best_other(view, theta, y_true).answer
 
 
-def _one_level(like: Array, y_true: Array) -> Array:
+def _one_level(like: Array, _: Array) -> Array:
     """Zero-one: all wrong outputs are of one level."""
-    del y_true
     return jnp.ones(1, like.dtype)
 
 

@@ -68,9 +68,7 @@ def _read(name: str, graph: Any, ignore: frozenset[str]) -> ReadGraph:
     links = _positions(name, edges, names)
     count = features.shape[0] if hasattr(features, "shape") else len(features or ())
     if features is not None and count != len(links):
-        raise ValueError(
-            f"{name} has {count} rows of edge features for {len(links)} edges: one each"
-        )
+        raise ValueError(f"{name} has {count} rows of edge features for {len(links)} edges")
     return ReadGraph(nodes, names, links, features)
 
 
