@@ -105,13 +105,12 @@ def best_found(decoding: Decoding, potentials: GraphPotentials, plan: Eliminatio
         found = reweighted(potentials, decoding.passes)
         return Best(found.labels, found.bound)
     if decoding.name == "modes":
-        labels = conditional_modes(potentials).labels
+        found = conditional_modes(potentials)
     else:
-        ends = belief_propagation(
+        found = belief_propagation(
             potentials, kind="max", schedule="serial", passes=decoding.passes, damping=0.3
         )
-        labels = ends.labels
-    return Best(labels, jnp.full((), jnp.inf, potentials.nodes.dtype))
+    return Best(found.labels, jnp.full((), jnp.inf, potentials.nodes.dtype))
 
 
 def score(view: View, theta: PyTree, y: Array) -> Array:
@@ -170,9 +169,8 @@ def _best_wrong(view: View, theta: PyTree, y_true: Array) -> Array | Bounded:
     return _best_other(view, theta, y_true).answer
 
 
-def _one_level(like: Array, y_true: Array) -> Array:
+def _one_level(like: Array, _: Array) -> Array:
     """Zero-one: all wrong outputs are of one level."""
-    del y_true
     return jnp.ones(1, like.dtype)
 
 

@@ -66,15 +66,10 @@ def _read(name: str, graph: Any, ignore: frozenset[str]) -> ReadGraph:
         names, nodes = tuple(nodes), list(nodes.values())
     nodes, features = _without(nodes, ignore), _without(features, ignore)
     links = _positions(name, edges, names)
-    if features is not None and _length(features) != len(links):
-        raise ValueError(
-            f"{name} has {_length(features)} rows of edge features for {len(links)} edges: one each"
-        )
+    count = features.shape[0] if hasattr(features, "shape") else len(features or ())
+    if features is not None and count != len(links):
+        raise ValueError(f"{name} has {count} rows of edge features for {len(links)} edges")
     return ReadGraph(nodes, names, links, features)
-
-
-def _length(rows: Any) -> int:
-    return rows.shape[0] if hasattr(rows, "shape") else len(rows)
 
 
 def _without(rows: Any, ignore: frozenset[str]) -> Any:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import checked_size, text_of
+from jaxstruct.core.finite import positive_or_one
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import costs
 from jaxstruct.core.static import Static
@@ -123,7 +124,7 @@ def node_costs(loss: GraphLoss, y_true: Array) -> Array:
     """[V, S] what each label would cost at each node, 0 on padding; of an additive loss."""
     weights = _weights_of(loss, y_true)
     costs = weights[:, None] * loss.costs[jnp.maximum(plain_labels(loss, y_true), 0)]
-    return costs / _size(weights) if loss.by_size.value else costs
+    return costs / positive_or_one(jnp.sum(weights)) if loss.by_size.value else costs
 
 
 def delta(loss: GraphLoss, y_true: Array, y: Array) -> Array:
@@ -134,10 +135,4 @@ def delta(loss: GraphLoss, y_true: Array, y: Array) -> Array:
     if loss.whole.value:
         return jnp.max(costs, initial=0)
     total = jnp.sum(costs)
-    return total / _size(weights) if loss.by_size.value else total
-
-
-def _size(weights: Array) -> Array:
-    """What a normalised loss is divided by: the sum of the weights, 1 where nothing weighs."""
-    total = jnp.sum(weights)
-    return jnp.where(total > 0, total, 1)
+    return total / positive_or_one(jnp.sum(weights)) if loss.by_size.value else total

@@ -198,10 +198,6 @@ def _inference(kind: _Kind, costs: Partial) -> Inference:
     return graph_inference(Partial(_seen, kind), costs, of_sets=True)
 
 
-def _squared_norm(w: PyTree, x: PyTree) -> Array:
-    return sum_of_squares(w, x)
-
-
 def multi_label(
     number_of_features: int,
     number_of_labels: int,
@@ -255,7 +251,7 @@ def multi_label(
         zero["pairs"] = jnp.zeros((L * (L - 1) // 2, 2, 2), dtype)
     relaxed = inference == graph_decoding.RELAXED
     model, oracles, asked = _parts(kind, jnp.zeros((), dtype))
-    space = Space(add=_add, gram_action=_gram_action, squared_norm=_squared_norm)
+    space = Space(add=_add, gram_action=_gram_action, squared_norm=sum_of_squares)
     if not relaxed:
         space = space._replace(
             plane_gram=Partial(plane_gram, Static(kind.pairs)), differences=SET_DIFFERENCES

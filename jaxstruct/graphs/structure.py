@@ -175,7 +175,7 @@ def _assembled(
     space = Space(
         add=Partial(_add, symmetric),
         gram_action=Partial(_gram_action, sizes, symmetric),
-        squared_norm=_squared_norm,
+        squared_norm=sum_of_squares,
     )
     measured, plain = Partial(delta, loss), Partial(plain_labels, loss)
     view = View(Partial(_graph), Partial(_costs, loss), measured, plain, way)
@@ -266,7 +266,3 @@ def graph_labelling(
         )
     way = Decoding(inference, checked_size("passes", passes))
     return _assembled(sizes, losses, way, Static(bool(symmetric)), dtype)
-
-
-def _squared_norm(w: PyTree, x: PyTree) -> Array:
-    return sum_of_squares(w, x)

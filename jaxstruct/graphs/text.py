@@ -31,6 +31,5 @@ def factor_text(graph: FactorGraph, names: Sequence[str] | None = None) -> str:
         raise ValueError(f"names must be [n] = [{n}] names, got {len(names)}")
     sizes = ", ".join(f"{name} {size}" for name, size in zip(names, graph.labels, strict=True))
     lines = [f"{n} node{'s' * (n != 1)}: {sizes}"]
-    for number, scope in enumerate(graph.scopes):
-        lines.append(f"psi_{number}({', '.join(names[v] for v in scope)})")
-    return "\n".join(lines)
+    scopes = [", ".join(names[v] for v in scope) for scope in graph.scopes]
+    return "\n".join(lines + [f"psi_{number}({scope})" for number, scope in enumerate(scopes)])

@@ -22,7 +22,6 @@ from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.flooding import Schedule, flooding
 from jaxstruct.graphs.oracles.layout import (
     Layout,
-    arranged,
     first_argmax,
     in_given_order,
     mean_of,
@@ -126,11 +125,11 @@ def _kernel(
     tolerance: Array,
     dampen: Array,
 ) -> Propagated:
-    layout, most, tolerance = begun(potentials, passes, tolerance, dampen)
+    narrow, layout, most, tolerance = begun(potentials, passes, tolerance, dampen)
     dampen = jnp.max(dampen).astype(layout.nodes.dtype)
     rule = Sums() if summed else Best()
     if schedule == "flooding":
-        plan = flooding(arranged(potentials, len(most)), rule, dampen)
+        plan = flooding(narrow, rule, dampen)
     else:
         turn = both_ways(layout, whole_shares(layout), rule, dampen)
         plan = Schedule(no_messages(layout), turn, lambda messages: messages)

@@ -103,9 +103,8 @@ def _scores_kernel(potentials: GraphPotentials) -> Array:
     return jax.lax.cond(some, cut_down, lambda: scores)
 
 
-def _scores_once_more(found: Array, potentials: GraphPotentials) -> Array:
+def _scores_once_more(_: Array, potentials: GraphPotentials) -> Array:
     """Of one example, for derivatives: those of scores that are -inf are 0."""
-    del found
     layout = laid_out(jax.tree.map(lambda leaf: leaf[..., None], potentials), 1)
     return _sums(layout, finite_or_zero(layout.nodes), finite_or_zero(layout.pairs))[:, 0]
 

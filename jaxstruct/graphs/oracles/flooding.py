@@ -9,7 +9,7 @@ is a single graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import jax
@@ -75,12 +75,19 @@ def _directed(layout: Layout) -> _Flood:
 
 def _reduced(rule: Best, rest: Array, table: Array) -> Array:
     """[M] the reduction over x of rest[x] + table[x]."""
-    if not isinstance(rule, Sums) or rest.ndim == 2:
-        return rule.contract(rest, table[..., None, :])[..., 0, :]
-    # where tables broadcast, one array of all terms takes five times as long
-    top = finite_or_zero(_reduced(Best(), rest, table))
-    total = fold(len(rest), 8, jnp.add, lambda x: jnp.exp(rest[x] + table[x] - top))
-    return top + jnp.log(total)
+    top = fold(len(rest), 16, jnp.maximum, lambda x: rest[x] + table[x])
+    if not isinstance(rule, Sums):
+        return top
+    top = finite_or_zero(top)
+    if rest.ndim == 2:  # all terms as one array: five times as fast where nothing broadcasts
+        return top + jnp.log(jnp.sum(jnp.exp(rest + table - top[None]), axis=0))
+    return top + jnp.log(fold(len(rest), 8, jnp.add, lambda x: jnp.exp(rest[x] + table[x] - top)))
+
+
+def _largest(rows: Array) -> Array:
+    """The maximum over the first axis; by `Best.reduce` a pass takes 1.4 times as long."""
+    best, *others = rows
+    return reduce(jnp.maximum, others, best)
 
 
 def _beliefs(flood: _Flood, messages: Array) -> Array:
@@ -91,7 +98,7 @@ def _beliefs(flood: _Flood, messages: Array) -> Array:
 
 def _change(messages: Array, old: Array, batch: int) -> Array:
     """[B] the largest change of a message."""
-    moved = Best().reduce(jnp.abs(finite_or_zero(messages) - finite_or_zero(old)))
+    moved = _largest(jnp.abs(finite_or_zero(messages) - finite_or_zero(old)))
     if batch == 1:  # to a scalar: with a trailing axis of 1 it takes five times as long
         return jnp.max(moved, initial=0)[None]
     return jnp.max(moved.reshape(-1, batch), axis=0, initial=0)
@@ -107,13 +114,12 @@ def _pass(
     rest = minus(beliefs.at[:, flood.source].get(mode="clip"), against)
     # a loop over target labels: without it what is gathered is gathered anew for each of them
     new = jax.lax.map(partial(_reduced, rule, rest), flood.tables)
-    new = new - finite_or_zero(Best().reduce(new))[None]
+    new = new - finite_or_zero(_largest(new))[None]
     new = (1 - dampen) * new + dampen * finite_or_zero(messages)  # -inf stays -inf
+    going = going[None]
     if messages.ndim == 2:
         going = jnp.broadcast_to(going, (messages.shape[1] // batch, batch)).ravel()
-        new = jnp.where((flood.real & going)[None], new, messages)
-    else:
-        new = jnp.where((flood.real & going[None])[None], new, messages)
+    new = jnp.where((flood.real & going)[None], new, messages)
     return new, _change(new, messages, batch)
 
 

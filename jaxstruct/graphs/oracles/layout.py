@@ -62,22 +62,25 @@ def arranged(potentials: GraphPotentials, batch: int) -> Layout:
     low = jnp.where(used, jnp.min(edges, axis=1), V)
     high = jnp.where(used, jnp.max(edges, axis=1), V)
     turned = used & (edges[:, 0] > edges[:, 1])
-    if E:
-        order = jnp.lexsort((high, low), axis=0).astype(jnp.int32)
-        low, high, turned, used = (
-            jnp.take_along_axis(leaf, order, axis=0) for leaf in (low, high, turned, used)
-        )
-        if wide > 1:  # graphs of other edges, or one table an edge for all of them
-            pairs = jnp.broadcast_to(pairs, (*pairs.shape[:-1], wide))
-            pairs = jnp.take_along_axis(pairs, order[:, None, None], axis=0)
-        else:
-            pairs = pairs[order[:, 0]]
-        pairs = jnp.where(turned[:, None, None], jnp.swapaxes(pairs, 1, 2), pairs)
-        pairs = jnp.where(used[:, None, None], pairs, 0)
+    order = jnp.lexsort((high, low), axis=0).astype(jnp.int32)
+    low, high, turned, used = (
+        jnp.take_along_axis(leaf, order, axis=0) for leaf in (low, high, turned, used)
+    )
+    if wide > 1:  # graphs of other edges, or one table an edge for all of them
+        pairs = jnp.broadcast_to(pairs, (*pairs.shape[:-1], wide))
+        pairs = jnp.take_along_axis(pairs, order[:, None, None], axis=0)
     else:
-        order = jnp.zeros((0, wide), jnp.int32)
+        pairs = pairs[order[:, 0]]
+    pairs = jnp.where(turned[:, None, None], jnp.swapaxes(pairs, 1, 2), pairs)
+    pairs = jnp.where(used[:, None, None], pairs, 0)
     nodes = jnp.where(real[:, None], nodes, 0)
     return Layout(nodes, low, high, pairs, order, turned, real, jnp.max(number_of_edges))
+
+
+def widened(layout: Layout, batch: int) -> Layout:
+    """Every leaf of an arranged layout, but for the count, with a trailing axis of B."""
+    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in layout[:-1])
+    return Layout._make((*wide, layout.count))
 
 
 def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
@@ -87,9 +90,7 @@ def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
       potentials: as `checked_potentials` leaves them, every leaf [.., B] or [.., 1].
       batch: B.
     """
-    *leaves, count = arranged(potentials, batch)
-    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in leaves)
-    return Layout._make((*wide, count))
+    return widened(arranged(potentials, batch), batch)
 
 
 def rows_at(table: Array, index: Array) -> Array:

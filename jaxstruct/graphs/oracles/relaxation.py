@@ -196,7 +196,7 @@ def _better(a: _Point, b: _Point) -> _Point:
 
 
 def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Relaxed:
-    layout, most, tolerance = begun(potentials, passes, tolerance)
+    _, layout, most, tolerance = begun(potentials, passes, tolerance)
     found, messages = swept_to_rest(layout, Best(), most, tolerance)
     size = tolerance * jnp.maximum(1, jnp.abs(found.bound))
     open_ = found.bound - found.value > size

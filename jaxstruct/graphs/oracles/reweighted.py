@@ -43,7 +43,7 @@ class Reweighted(NamedTuple):
 
 
 def _kernel(rule: Best, potentials: GraphPotentials, passes: Array, tolerance: Array) -> Reweighted:
-    layout, most, tolerance = begun(potentials, passes, tolerance)
+    _, layout, most, tolerance = begun(potentials, passes, tolerance)
     best, _ = swept_to_rest(layout, rule, most, tolerance)
     return Reweighted(padded_labels(layout, best.labels), best.value, best.bound, best.passes)
 

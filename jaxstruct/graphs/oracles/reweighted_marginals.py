@@ -96,7 +96,7 @@ def _gradient(layout: Layout, messages: Messages, shares: Shares) -> tuple[Array
 
 
 def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> PseudoMarginals:
-    layout, most, tolerance = begun(potentials, passes, tolerance)
+    _, layout, most, tolerance = begun(potentials, passes, tolerance)
     shares = even_shares(layout)
     turn = both_ways(layout, shares, Sums(), jnp.zeros((), layout.nodes.dtype))
     ends = to_rest(no_messages(layout), turn, most, tolerance)

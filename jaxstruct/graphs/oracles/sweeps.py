@@ -38,15 +38,16 @@ from jaxstruct.core.semiring import Best, Sums, argmax_first
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.oracles.layout import (
     Layout,
+    arranged,
     at_ends,
     batch_of,
     first_argmax,
-    laid_out,
     minus,
     rows_at,
     score,
     summed_at,
     times,
+    widened,
     with_rows_at,
 )
 from jaxstruct.graphs.potentials import GraphPotentials, checked_potentials
@@ -117,12 +118,12 @@ def checked_call(potentials: GraphPotentials, passes: Array | int, *rest: Array 
 
 def begun(
     potentials: GraphPotentials, passes: Array, tolerance: Array, *rest: Array
-) -> tuple[Layout, Array, Array]:
-    """(layout, [B] passes, [B] tolerance) of a batch."""
+) -> tuple[Layout, Layout, Array, Array]:
+    """(arranged layout, the same widened, [B] passes, [B] tolerance) of a batch."""
     batch = batch_of(potentials, passes, tolerance, rest)
-    layout = laid_out(potentials, batch)
-    tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(layout.nodes.dtype)
-    return layout, jnp.broadcast_to(passes, (batch,)), tolerance
+    narrow = arranged(potentials, batch)
+    tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(narrow.nodes.dtype)
+    return narrow, widened(narrow, batch), jnp.broadcast_to(passes, (batch,)), tolerance
 
 
 def no_messages(layout: Layout) -> Messages:

@@ -163,8 +163,7 @@ def chosen_kernel(
     return Labelled(jnp.where(steps.real, labels, PADDING), total)
 
 
-def _score(found: Labelled, potentials: GraphPotentials, *rest: PyTree) -> Array:
-    del rest
+def _score(found: Labelled, potentials: GraphPotentials, *_: PyTree) -> Array:
     return score_labels(potentials, found.labels)
 
 
