@@ -16,7 +16,6 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Differences, LookedUp, Problem
-from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -293,24 +292,6 @@ def _concatenate(parts: list[PyTree]) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
-def _write_rows(old: PyTree, new: PyTree, index: Array, span: tuple[Array, Array]) -> PyTree:
-    """Rows `index` [B] of every array replaced; rows out of range, and outside the span of B,
-    are dropped."""
-    if not runs_on_cpu():
-        return jax.tree.map(lambda to, leaf: to.at[index].set(leaf, mode="drop"), old, new)
-
-    def write(at: Array, old: PyTree, new: PyTree, index: Array) -> PyTree:
-        def put(to: Array, leaf: Array) -> Array:
-            return jax.lax.dynamic_update_slice_in_dim(to, leaf[at][None], index[at], 0)
-
-        return jax.tree.map(put, old, new)
-
-    def write_all(old: PyTree, new: PyTree, index: Array, span: tuple[Array, Array]) -> PyTree:
-        return jax.lax.fori_loop(*span, lambda at, old: write(at, old, new, index), old)
-
-    return write_all(old, new, index, span)
-
-
 def oracle_pass(
     problem: Problem,
     options: OracleOptions,
@@ -345,19 +326,18 @@ def oracle_pass(
     buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
     _, results = interleave(spans, 1, [into_buffers(body) for body in bodies], w, buffers)
     parts, counts, new = [], [], []
-    for (_, own, order), span, own_rows, (proposals, said) in zip(
+    for (_, own, order), span, own_rows, found in zip(
         buckets, spans, bucket_slices(task.outputs), results, strict=True
     ):
-        index = visited_rows(order, span)
-        proposals, said = _flat((proposals, said))
+        index, (proposals, said) = visited_rows(order, span), _flat(found)
         counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
-        first, last = (order.shape[1] * jnp.asarray(end, jnp.int32) for end in span)
-        rows = first, last
-        if proposals is not None:
-            own = insert(own, index, proposals, clock, rows)
-        parts.append(own)
+        parts.append(own if proposals is None else insert(own, index, proposals, clock))
         old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
-        new.append(_write_rows(old, said, index, rows))
+        new.append(
+            jax.tree.map(
+                lambda to, leaf, index=index: to.at[index].set(leaf, mode="drop"), old, said
+            )
+        )
     return join_buckets(parts), _concatenate(new), _sum_counts(counts)
 
 
