@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Differences, LookedUp, Problem
+from jaxstruct.core.contract import LookedUp, Problem
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -39,7 +39,7 @@ from jaxstruct.solvers.n_slack.working_sets import (
 )
 from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.objective.formulations import power_of_loss
-from jaxstruct.solvers.objective.most_violated import Found, most_violated_of_batch, terms_size
+from jaxstruct.solvers.objective.most_violated import most_violated_of_batch, terms_size
 
 TILE = 8
 """Slots an example that one turn of a loop reads: working sets have many slots, most of them
@@ -118,18 +118,12 @@ def _look_up_one_by_one(
 ) -> tuple[Array, PlaneLookup]:
     """`look_up_planes`, one occupied slot after the other."""
 
-    def every(
-        differences: Differences, inputs: PyTree, outputs: PyTree, occupied: Array, batch: Batch,
-        y: PyTree,
-    ) -> LookedUp:  # fmt: skip
-        def one(given: tuple) -> LookedUp:
-            at, y_true, theta, y = given
-            return differences.look_up(theta, inputs, outputs, at, y_true, y, occupied[at])
+    def one(given: tuple) -> LookedUp:
+        at, y_true, theta, y = given
+        look_up, occupied = problem.space.differences.look_up, sets.occupied[at]
+        return look_up(theta, inputs, sets.outputs, at, y_true, y, occupied)
 
-        return jax.lax.map(one, (batch.index, batch.y_true, batch.theta, y))
-
-    given = inputs, sets.outputs, sets.occupied, batch._replace(x=None), y
-    found = every(problem.space.differences, *given)
+    found = jax.lax.map(one, (batch.index, batch.y_true, batch.theta, y))
     scores, products, squared = (leaf.astype(sets.losses.dtype) for leaf in found[:3])
     return scores, PlaneLookup(products, squared, found.known)
 
@@ -199,30 +193,6 @@ class _Call(NamedTuple):
     slots: Array
 
 
-class _Seen(NamedTuple):
-    """What a batch of oracle calls compares.
-
-    Fields:
-      found: the most violated outputs. scores: [B, K] F of the planes at hand.
-      lookup: the outputs found against these, or None where every output is at hand.
-    """
-
-    found: Found
-    scores: Array
-    lookup: PlaneLookup | None
-
-
-def _call(
-    problem: Problem, oracle: str, task: Task, w: PyTree, sets: WorkingSets, index: Array
-) -> _Seen:
-    x, y_true = rows_at((task.inputs, task.outputs), index)
-    theta, found = most_violated_of_batch(problem, oracle, task.terms, w, x, y_true)
-    batch = Batch(index, x, y_true, theta)
-    if sets.gram.shape[1] == 0:
-        return _Seen(found, scores_at_hand(problem, sets, batch), None)
-    return _Seen(found, *look_up_planes(problem, sets, batch, found.output, task.inputs))
-
-
 def _call_batch(
     problem: Problem,
     options: OracleOptions,
@@ -233,7 +203,13 @@ def _call_batch(
     epsilon: AnyArray,
 ) -> _Call:
     """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
-    found, scores, lookup = _call(problem, options.oracle, task, w, sets, index)
+    x, y_true = rows_at((task.inputs, task.outputs), index)
+    theta, found = most_violated_of_batch(problem, options.oracle, task.terms, w, x, y_true)
+    batch, lookup = Batch(index, x, y_true, theta), None
+    if sets.gram.shape[1] == 0:  # every output is at hand
+        scores = scores_at_hand(problem, sets, batch)
+    else:
+        scores, lookup = look_up_planes(problem, sets, batch, found.output, task.inputs)
     own = rows_at(sets._replace(outputs=None, gram=None), index)
     margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
     slopes = own.bounds - own.scales * margins
