@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from experiments.lib.interrupts import raise_noted_interrupt
 from jaxstruct.solvers.loop import progress
-from jaxstruct.solvers.loop.progress import Passed
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -22,7 +21,7 @@ def training_progress(
     enabled: bool | None = None,
     tolerance: float | None = 1e-3,
     stream: TextIO | None = None,
-) -> Iterator[Callable[[Passed], None]]:
+) -> Iterator[Callable[[Any], None]]:
     """`jaxstruct.solvers.loop.progress.training_progress` of a command: a bar, or lines of text.
 
     Args:
@@ -39,7 +38,7 @@ def training_progress(
     verbose = "bar" if (shown_on.isatty() if enabled is None else enabled) else False
     with progress.training_progress(total, description, verbose, tolerance, shown_on) as show:
 
-        def update(passed: Passed) -> None:
+        def update(passed: Any) -> None:
             show(passed)
             raise_noted_interrupt()
 

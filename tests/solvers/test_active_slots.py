@@ -54,7 +54,7 @@ def _entered(problem, task, sets, y, loss):
     _, met = look_up_planes(problem, own, Batch(every, x, y_true, theta), y, x)
     place = jax.vmap(lambda *of_one: propose(task.terms, *of_one))
     found = place(rows_at(own, every), met, y, loss, jnp.ones(N, bool))
-    return join_buckets([insert(own, every, found, jnp.int32(1), (0, N))])
+    return join_buckets([insert(own, every, found, jnp.int32(1))])
 
 
 def case_of(formulation):

@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -33,34 +33,6 @@ BAR_SECONDS = 0.1
 NO_BAR = "a bar needs tqdm (pip install 'jaxstruct[progress]'); lines of text instead"
 
 
-class Passed(Protocol):
-    """What `update` reads: passes so far, and the best primal, dual and gap = primal - dual.
-
-    Where `info.certificate` is None the pass has proved nothing new, and `info.estimate.gap` says
-    where it is likely to be; other solvers have no such fields, and every pass of theirs counts.
-    """
-
-    @property
-    def passes(self) -> int:
-        """Passes so far."""
-        ...
-
-    @property
-    def primal(self) -> float:
-        """The best so far."""
-        ...
-
-    @property
-    def dual(self) -> float:
-        """The best so far."""
-        ...
-
-    @property
-    def gap(self) -> float:
-        """primal - dual."""
-        ...
-
-
 def check_verbose(verbose: Any) -> None:
     """Raise ValueError unless it is False, True or "bar"."""
     if not (isinstance(verbose, (bool, np.bool_)) or (verbose == "bar" and type(verbose) is str)):
@@ -76,7 +48,7 @@ def training_progress(
     verbose: bool | str = True,
     tolerance: float | None = 1e-3,
     stream: TextIO | None = None,
-) -> Iterator[Callable[[Passed], None]]:
+) -> Iterator[Callable[[Any], None]]:
     """Shows how far a training run is; the value is the `callback` that the solvers ask for.
 
         with training_progress(500, "C = 1", "bar") as update:
@@ -97,8 +69,9 @@ def training_progress(
       stream: where to; None: standard error.
 
     Yields:
-      update(passed), which shows `passed.passes`, `passed.primal` and `passed.gap`; it returns
-      None, so that it never stops a run.
+      update(passed), which shows `passed.passes`, `passed.primal` and `passed.gap`, best so far; it
+      returns None, so that it never stops a run. Where `passed.info.certificate` is None the pass
+      has proved nothing new, and `passed.info.estimate.gap` says where it is likely to be.
 
     Raises:
       ValueError: `total` or `tolerance` is not positive, or `verbose` is another value.
@@ -113,7 +86,7 @@ def training_progress(
     track = _Track(total, tolerance)
     shown = _shown(description, verbose, sys.stderr if stream is None else stream)
 
-    def update(passed: Passed) -> None:
+    def update(passed: Any) -> None:
         track.add(passed)
         if shown.is_due():
             shown.show(track.share(), track.words())
@@ -163,7 +136,7 @@ def _worded(relative: float) -> str:
     return f"{relative:.1e}" if math.isfinite(relative) else "unknown"
 
 
-def _estimate(passed: Passed) -> Any:
+def _estimate(passed: Any) -> Any:
     """What a pass without a certificate estimates, None where it has one."""
     info = getattr(passed, "info", None)
     proved = getattr(info, "certificate", None) is not None
@@ -178,7 +151,7 @@ class _Track:
         self.start, self.compiled = monotonic(), compile_clock().read().wall
         self.seconds: list[float] = []
         self.gaps: list[float] = []
-        self.last: Passed | None = None
+        self.last: Any = None
         self.before = 0  # passes of the run that this one resumes
         self.now, self.relative = 0.0, math.inf
         self.first, self.least = math.inf, math.inf
@@ -187,7 +160,7 @@ class _Track:
         """The seconds of it so far."""
         return compile_clock().read().wall - self.compiled
 
-    def add(self, passed: Passed) -> None:
+    def add(self, passed: Any) -> None:
         """Notes a pass that has ended now; of thousands of passes each costs the same."""
         if self.last is None:
             self.before = passed.passes - 1

@@ -15,8 +15,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Differences, LookedUp, Problem
-from jaxstruct.core.device import runs_on_cpu
+from jaxstruct.core.contract import LookedUp, Problem
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -40,7 +39,7 @@ from jaxstruct.solvers.n_slack.working_sets import (
 )
 from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.objective.formulations import power_of_loss
-from jaxstruct.solvers.objective.most_violated import Found, most_violated_of_batch, terms_size
+from jaxstruct.solvers.objective.most_violated import most_violated_of_batch, terms_size
 
 TILE = 8
 """Slots an example that one turn of a loop reads: working sets have many slots, most of them
@@ -119,18 +118,12 @@ def _look_up_one_by_one(
 ) -> tuple[Array, PlaneLookup]:
     """`look_up_planes`, one occupied slot after the other."""
 
-    def every(
-        differences: Differences, inputs: PyTree, outputs: PyTree, occupied: Array, batch: Batch,
-        y: PyTree,
-    ) -> LookedUp:  # fmt: skip
-        def one(given: tuple) -> LookedUp:
-            at, y_true, theta, y = given
-            return differences.look_up(theta, inputs, outputs, at, y_true, y, occupied[at])
+    def one(given: tuple) -> LookedUp:
+        at, y_true, theta, y = given
+        look_up, occupied = problem.space.differences.look_up, sets.occupied[at]
+        return look_up(theta, inputs, sets.outputs, at, y_true, y, occupied)
 
-        return jax.lax.map(one, (batch.index, batch.y_true, batch.theta, y))
-
-    given = inputs, sets.outputs, sets.occupied, batch._replace(x=None), y
-    found = every(problem.space.differences, *given)
+    found = jax.lax.map(one, (batch.index, batch.y_true, batch.theta, y))
     scores, products, squared = (leaf.astype(sets.losses.dtype) for leaf in found[:3])
     return scores, PlaneLookup(products, squared, found.known)
 
@@ -200,30 +193,6 @@ class _Call(NamedTuple):
     slots: Array
 
 
-class _Seen(NamedTuple):
-    """What a batch of oracle calls compares.
-
-    Fields:
-      found: the most violated outputs. scores: [B, K] F of the planes at hand.
-      lookup: the outputs found against these, or None where every output is at hand.
-    """
-
-    found: Found
-    scores: Array
-    lookup: PlaneLookup | None
-
-
-def _call(
-    problem: Problem, oracle: str, task: Task, w: PyTree, sets: WorkingSets, index: Array
-) -> _Seen:
-    x, y_true = rows_at((task.inputs, task.outputs), index)
-    theta, found = most_violated_of_batch(problem, oracle, task.terms, w, x, y_true)
-    batch = Batch(index, x, y_true, theta)
-    if sets.gram.shape[1] == 0:
-        return _Seen(found, scores_at_hand(problem, sets, batch), None)
-    return _Seen(found, *look_up_planes(problem, sets, batch, found.output, task.inputs))
-
-
 def _call_batch(
     problem: Problem,
     options: OracleOptions,
@@ -234,7 +203,13 @@ def _call_batch(
     epsilon: AnyArray,
 ) -> _Call:
     """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
-    found, scores, lookup = _call(problem, options.oracle, task, w, sets, index)
+    x, y_true = rows_at((task.inputs, task.outputs), index)
+    theta, found = most_violated_of_batch(problem, options.oracle, task.terms, w, x, y_true)
+    batch, lookup = Batch(index, x, y_true, theta), None
+    if sets.gram.shape[1] == 0:  # every output is at hand
+        scores = scores_at_hand(problem, sets, batch)
+    else:
+        scores, lookup = look_up_planes(problem, sets, batch, found.output, task.inputs)
     own = rows_at(sets._replace(outputs=None, gram=None), index)
     margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
     slopes = own.bounds - own.scales * margins
@@ -293,24 +268,6 @@ def _concatenate(parts: list[PyTree]) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
-def _write_rows(old: PyTree, new: PyTree, index: Array, span: tuple[Array, Array]) -> PyTree:
-    """Rows `index` [B] of every array replaced; rows out of range, and outside the span of B,
-    are dropped."""
-    if not runs_on_cpu():
-        return jax.tree.map(lambda to, leaf: to.at[index].set(leaf, mode="drop"), old, new)
-
-    def write(at: Array, old: PyTree, new: PyTree, index: Array) -> PyTree:
-        def put(to: Array, leaf: Array) -> Array:
-            return jax.lax.dynamic_update_slice_in_dim(to, leaf[at][None], index[at], 0)
-
-        return jax.tree.map(put, old, new)
-
-    def write_all(old: PyTree, new: PyTree, index: Array, span: tuple[Array, Array]) -> PyTree:
-        return jax.lax.fori_loop(*span, lambda at, old: write(at, old, new, index), old)
-
-    return write_all(old, new, index, span)
-
-
 def oracle_pass(
     problem: Problem,
     options: OracleOptions,
@@ -345,19 +302,18 @@ def oracle_pass(
     buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
     _, results = interleave(spans, 1, [into_buffers(body) for body in bodies], w, buffers)
     parts, counts, new = [], [], []
-    for (_, own, order), span, own_rows, (proposals, said) in zip(
+    for (_, own, order), span, own_rows, found in zip(
         buckets, spans, bucket_slices(task.outputs), results, strict=True
     ):
-        index = visited_rows(order, span)
-        proposals, said = _flat((proposals, said))
+        index, (proposals, said) = visited_rows(order, span), _flat(found)
         counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
-        first, last = (order.shape[1] * jnp.asarray(end, jnp.int32) for end in span)
-        rows = first, last
-        if proposals is not None:
-            own = insert(own, index, proposals, clock, rows)
-        parts.append(own)
+        parts.append(own if proposals is None else insert(own, index, proposals, clock))
         old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
-        new.append(_write_rows(old, said, index, rows))
+        new.append(
+            jax.tree.map(
+                lambda to, leaf, index=index: to.at[index].set(leaf, mode="drop"), old, said
+            )
+        )
     return join_buckets(parts), _concatenate(new), _sum_counts(counts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -90,26 +90,21 @@ def resolved_settings(
         active = 0
     whole = enumerated and not active  # sweeps see all that there is
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    return ResolvedSettings(
-        variant=settings.variant,
-        enumerated=enumerated,
-        capacity=capacity_of(problem, settings, task.outputs, dtype.itemsize),
-        max_capacity=settings.max_capacity,
-        oracle_batch=batch,
-        chunks=settings.chunks,
-        visits=VisitOptions(
-            group, _chosen(settings.block_steps, steps), _chosen(settings.fading, fading)
-        ),
-        cached_sweeps=_chosen(settings.cached_sweeps, sweeps),
-        active=active,
-        coverage=_chosen(settings.coverage, WHOLE_COVERAGE if whole else COVERAGE),
-        certify_every=settings.certify_every,
-        warm_passes=settings.warm_passes,
-        newton=settings.newton,
-        checked_examples=checked,
-        synchronisations=settings.synchronisations or max(FEWEST_SYNCHRONISATIONS, shards),
-        seed=settings.seed,
-    )
+    visits = group, _chosen(settings.block_steps, steps), _chosen(settings.fading, fading)
+    chosen = {
+        "enumerated": enumerated,
+        "capacity": capacity_of(problem, settings, task.outputs, dtype.itemsize),
+        "visits": VisitOptions(*visits),
+        "cached_sweeps": _chosen(settings.cached_sweeps, sweeps),
+        "active": active,
+        "coverage": _chosen(settings.coverage, WHOLE_COVERAGE if whole else COVERAGE),
+        "checked_examples": checked,
+        "synchronisations": settings.synchronisations or max(FEWEST_SYNCHRONISATIONS, shards),
+    }
+    given: dict[str, Any] = {
+        name: getattr(settings, name, None) for name in ResolvedSettings._fields
+    }
+    return ResolvedSettings(**given | chosen)
 
 
 def _chosen(given: Number | None, usual: Number) -> Number:

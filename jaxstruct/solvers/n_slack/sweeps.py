@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -14,15 +13,8 @@ from jaxstruct.core.compiler import zeros_to_take_over
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import reads_differences
-from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.bucket_turns import (
-    TURNS,
-    bucket_task,
-    interleave,
-    into_buffers,
-    visited_rows,
-)
+from jaxstruct.solvers.n_slack.bucket_turns import TURNS, bucket_task, interleave, visited_rows
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.visits import Planes, visit
 from jaxstruct.solvers.n_slack.working_sets import (
@@ -266,20 +258,6 @@ def make_visits(
       turns, spans: of `interleave`. The rest as in `cached_pass`, which returns the same.
     """
     places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
-    grouped = [order.reshape(-1, options.group) for order in orders]
-    own = [multipliers[place] for place in places]
-    in_place = seen[0].differences is not None
-    make = _visits_in_place if in_place else _visits_in_buffers
-    w, own, gain = make(problem, Static((options, turns)), seen, w, own, grouped, spans)
-    return w, jnp.concatenate(own), gain
-
-
-def _visits_in_place(
-    problem: Problem, static: Static, seen: list[Seen], w: PyTree, multipliers: list[Array],
-    grouped: list[Array], spans: tuple,
-) -> tuple[PyTree, list[Array], Array]:  # fmt: skip
-    """Each visit writes its multipliers, as is cheap in loops without scatters."""
-    options, turns = static.value
 
     def of_bucket(bucket: Seen, order: Array) -> Callable:
         def body(at: Array, shared: tuple[PyTree, Array], own: Array) -> tuple:
@@ -289,38 +267,11 @@ def _visits_in_place(
 
         return body
 
+    grouped = [order.reshape(-1, options.group) for order in orders]
     bodies = [of_bucket(*each) for each in zip(seen, grouped, strict=True)]
-    start = w, jnp.zeros((), multipliers[0].dtype)
-    (w, gain), multipliers = interleave(spans, turns, bodies, start, multipliers)
-    return w, multipliers, gain
-
-
-def _visits_in_buffers(
-    problem: Problem, static: Static, seen: list[Seen], w: PyTree, multipliers: list[Array],
-    grouped: list[Array], spans: tuple,
-) -> tuple[PyTree, list[Array], Array]:  # fmt: skip
-    """Visits read the multipliers from before, and one scatter writes those of all."""
-    options, turns = static.value
-
-    def of_bucket(bucket: Seen, order: Array, own: Array) -> Callable:
-        def body(at: Array, w: PyTree) -> tuple[PyTree, tuple[Array, Array]]:
-            w, new, gain = _visit_group(problem, options, bucket, order[at], w, own)
-            return w, (new, gain)
-
-        return into_buffers(jax.jit(body))  # shapes and loop: one trace
-
-    def empty(order: Array, own: Array) -> tuple[Array, Array]:
-        shape = (*order.shape, own.shape[1])
-        return jnp.zeros(shape, own.dtype), jnp.zeros(order.shape[0], own.dtype)
-
-    bodies = [of_bucket(*each) for each in zip(seen, grouped, multipliers, strict=True)]
-    buffers = [empty(*each) for each in zip(grouped, multipliers, strict=True)]
-    w, results = interleave(spans, turns, bodies, w, buffers)
-    moved = []
-    for own, order, span, (new, _) in zip(multipliers, grouped, spans, results, strict=True):
-        index = visited_rows(order, span)
-        moved.append(own.at[index].set(new.reshape(order.size, -1), mode="drop"))
-    return w, moved, reduce(jnp.add, [jnp.sum(gains) for _, gains in results])
+    start = w, jnp.zeros((), multipliers.dtype)
+    (w, gain), own = interleave(spans, turns, bodies, start, [multipliers[own] for own in places])
+    return w, jnp.concatenate(own), gain
 
 
 def _visit_group(

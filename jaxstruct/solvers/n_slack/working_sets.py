@@ -6,7 +6,6 @@ of the cap. A plane costs one output, four numbers and one row of its example's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -16,7 +15,7 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.device import on_device, runs_on_cpu
+from jaxstruct.core.device import on_device
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.objective.formulations import Penalty, power_of_loss
 
@@ -216,9 +215,7 @@ def propose(
     )
 
 
-def insert(
-    sets: WorkingSets, index: Array, proposals: Proposal, clock: Array, span: tuple[Array, Array]
-) -> WorkingSets:
+def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -> WorkingSets:
     """Write one proposal an example into the working sets (dropped where slot = K).
 
     Args:
@@ -226,64 +223,24 @@ def insert(
       index: [B] rows of `sets`, N where nothing is written.
       proposals: with a leading axis [B].
       clock: the number of the pass.
-      span: (first, last + 1) of the B, outside which nothing is written.
     """
-    if runs_on_cpu():
-        return _insert_one_by_one(sets, index, proposals, clock, span)
-    at = (index, proposals.slot)
+    at, rows = (index, proposals.slot), proposals.gram_row
 
     def put(leaf: Array, value: AnyArray) -> Array:
         return leaf.at[at].set(value, mode="drop")
 
-    last = proposals.gram_row.shape[1] - 1
-    slot = jnp.minimum(proposals.slot, last)[:, None]
-    squared = jnp.take_along_axis(proposals.gram_row, slot, 1)[:, 0]
-    new = _inserted(sets, put, proposals, squared, clock)
-    rows_in = sets.gram.at[at].set(proposals.gram_row, mode="drop")
-    columns_in = rows_in.at[index, :, proposals.slot].set(proposals.gram_row, mode="drop")
-    return new._replace(gram=columns_in)
-
-
-def _inserted(
-    sets: WorkingSets, put: Callable, proposals: Proposal, squared: Array, clock: Array
-) -> WorkingSets:
-    """The sets with everything but the Gram blocks written; put: (leaf, values) -> leaf."""
+    slot = jnp.minimum(proposals.slot, rows.shape[1] - 1)[:, None]
+    gram = put(sets.gram, rows).at[index, :, proposals.slot].set(rows, mode="drop")
     return sets._replace(
         outputs=jax.tree.map(put, sets.outputs, proposals.output),
         losses=put(sets.losses, proposals.loss),
         scales=put(sets.scales, proposals.scale),
         bounds=put(sets.bounds, proposals.bound),
-        norms=put(sets.norms, squared),
+        norms=put(sets.norms, jnp.take_along_axis(rows, slot, 1)[:, 0]),
         occupied=put(sets.occupied, True),
         last_used=put(sets.last_used, clock),
+        gram=gram,
     )
-
-
-def _insert_one_by_one(
-    sets: WorkingSets, index: Array, proposals: Proposal, clock: Array, span: tuple[Array, Array]
-) -> WorkingSets:
-    """`insert` as a loop over the rows of the span, which a CPU does in place."""
-    rows, capacity = sets.losses.shape
-
-    def insert_one(at: Array, sets: WorkingSets) -> WorkingSets:
-        own = jax.tree.map(lambda leaf: leaf[at], proposals)
-        row, slot = index[at].astype(jnp.int32), own.slot.astype(jnp.int32)
-        zero = jnp.zeros_like(row)
-
-        def put(leaf: Array, value: AnyArray) -> Array:
-            block = jnp.asarray(value, leaf.dtype)[None, None]
-            return jax.lax.dynamic_update_slice(leaf, block, (row, slot, *[zero] * (leaf.ndim - 2)))
-
-        def write(_: Array, sets: WorkingSets) -> WorkingSets:
-            new = _inserted(sets, put, own, own.gram_row[slot], clock)
-            gram = put(sets.gram, own.gram_row)
-            column = own.gram_row[None, :, None]
-            return new._replace(gram=jax.lax.dynamic_update_slice(gram, column, (row, zero, slot)))
-
-        enters = (row < rows) & (slot < capacity)
-        return jax.lax.fori_loop(0, enters.astype(jnp.int32), write, sets)
-
-    return jax.lax.fori_loop(*span, insert_one, sets)
 
 
 def plane_coefficients(z: Array) -> Array:
