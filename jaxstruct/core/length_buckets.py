@@ -8,20 +8,7 @@ training: 15 s for 31 s with three buckets).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
-
 import numpy as np
-
-Integers: TypeAlias = Sequence[int] | np.ndarray
-
-
-class LengthBucket(NamedTuple):
-    """The sequences `index` [n_b] int64, rising, all padded to `length` positions."""
-
-    index: np.ndarray
-    length: int
-
 
 PRICE = 75_000
 """Padded positions that a further bucket must save. A position padded costs about 1 us a pass, some
@@ -29,7 +16,7 @@ PRICE = 75_000
 120,000 positions, 14 s of running, and compiled for 8 s."""
 
 
-def bucket_lengths(lengths: Integers, most: int = 6, price: int = PRICE) -> np.ndarray:
+def bucket_lengths(lengths: np.ndarray, most: int = 6, price: int = PRICE) -> np.ndarray:
     """Returns the padded lengths of at most `most` buckets, as few as pay.
 
     Minimises price k + sum_i min {b in boundaries: b >= l_i} over k = 1..most boundaries exactly,
@@ -44,17 +31,8 @@ def bucket_lengths(lengths: Integers, most: int = 6, price: int = PRICE) -> np.n
     Returns:
       [k] int64, rising. The last is the longest length. Ties go to the choice whose last buckets
       start lowest.
-
-    Raises:
-      ValueError: an argument is out of range.
     """
-    lengths = _lengths(lengths)
-    for name, value, least in (("most", most, 1), ("price", price, 0)):
-        if value < least:
-            raise ValueError(f"{name}: got {value}, expected at least {least}")
-    if not lengths.size:
-        raise ValueError("lengths: got none, expected at least one sequence")
-    sizes, counts = np.unique(np.maximum(lengths, 1), return_counts=True)
+    sizes, counts = np.unique(np.maximum(np.asarray(lengths, np.int64), 1), return_counts=True)
     return sizes[_ends(sizes, counts, min(most, len(sizes)), price)]
 
 
@@ -81,47 +59,3 @@ def _ends(sizes: np.ndarray, counts: np.ndarray, most: int, price: int) -> list[
         ends.append(j - 1)
         j = starts[bucket, j]
     return ends[::-1]
-
-
-def assign_buckets(
-    lengths: Integers, boundaries: Integers, empty: bool = False
-) -> tuple[LengthBucket, ...]:
-    """Puts each sequence into the bucket of the lowest boundary that holds it.
-
-    Args:
-      lengths: [n] lengths.
-      boundaries: [k], rising, as `bucket_lengths` gives them (of a training set, say).
-      empty: whether those that hold no sequence are there, too.
-
-    Returns:
-      The buckets that hold at least one sequence, or all k; their indices together are 0 .. n-1.
-
-    Raises:
-      ValueError: boundaries do not rise, or a sequence is longer than the last one: nothing is
-        cut in silence.
-    """
-    lengths, boundaries = _lengths(lengths), _lengths(boundaries, "boundaries")
-    if not boundaries.size or boundaries[0] < 1 or (np.diff(boundaries) < 1).any():
-        raise ValueError(f"boundaries: got {boundaries.tolist()}, expected rising, from 1")
-    bucket = np.searchsorted(boundaries, lengths)
-    if lengths.size and lengths.max() > boundaries[-1]:
-        raise ValueError(
-            f"lengths[{lengths.argmax()}]: got {lengths.max()}, but the last bucket holds "
-            f"{boundaries[-1]}; choose boundaries that cover these lengths too"
-        )
-    found = [
-        LengthBucket(np.flatnonzero(bucket == number), int(length))
-        for number, length in enumerate(boundaries)
-    ]
-    return tuple(one for one in found if empty or one.index.size)
-
-
-def _lengths(lengths: Integers, name: str = "lengths") -> np.ndarray:
-    lengths = np.asarray(lengths)
-    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
-        raise ValueError(
-            f"{name}: got {lengths.dtype} of shape {lengths.shape}, expected integers of one axis"
-        )
-    if lengths.size and lengths.min() < 0:
-        raise ValueError(f"{name}[{lengths.argmin()}]: got {lengths.min()}, expected at least 0")
-    return lengths.astype(np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
 from jaxstruct.core.contract import Padding
-from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
+from jaxstruct.core.length_buckets import bucket_lengths
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 
@@ -164,7 +164,8 @@ def _index(padding: Padding, inputs: PyTree, others: Others = NO_OTHERS) -> tupl
     stores = ragged_leaves(inputs)
     sizes = _rounded(padding, np.max([leaf.lengths for leaf in stores], axis=0))
     ends = bucket_lengths(others.every(sizes), price=_price(padding, stores))
-    return tuple(bucket.index for bucket in assign_buckets(sizes, ends, empty=True))
+    places = np.searchsorted(ends, sizes)
+    return tuple(np.flatnonzero(places == bucket) for bucket in range(len(ends)))
 
 
 def bucket_shapes(

@@ -43,6 +43,11 @@ def check_fields(fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
         raise ValueError(f"its fields are {sorted(fields)}, expected {sorted(names)}")
 
 
+_ARRAYS = np.ndarray, jax.Array
+_ALIKE = {float: (float, int), np.ndarray: _ARRAYS, jax.Array: _ARRAYS}
+"""What may stand where a type is wanted; nowhere True where a number is."""
+
+
 def _fits(value: Any, hint: Any) -> bool:
     """Whether a value is of an annotated type; of those that are no classes and tuples, any is."""
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -52,7 +57,9 @@ def _fits(value: Any, hint: Any) -> bool:
             return True
         if isinstance(value, tuple) and whole is tuple and parts[1:] == (...,):
             return all(_fits(part, parts[0]) for part in value)
-        if isinstance(value, whole) and not (whole in (int, float) and isinstance(value, bool)):
+        if isinstance(value, _ALIKE.get(whole, whole)) and (
+            whole not in (int, float) or not isinstance(value, bool)
+        ):
             return True
     return False
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.plain_values import from_plain, to_plain
+from jaxstruct.core.plain_values import from_plain, record_of, to_plain
 from tests.lib.refusals import refused
 
 VALUES = [
@@ -73,6 +74,40 @@ def test_other_values_are_refused_by_name(value: object) -> None:
 def test_arrays_of_texts_are_refused() -> None:
     with refused("value is an array of <U1, expected real numbers or bool"):
         to_plain(np.array(["a"]), "value", {}, {})
+
+
+class Made(NamedTuple):
+    """What files hold by its annotations."""
+
+    count: int
+    size: float
+    own: jax.Array | None
+    names: tuple[str, ...]
+    more: Any = None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"size": 2}, None), ({"own": np.zeros(2)}, None), ({"own": None}, None),
+        ({"count": 1.0}, "count is a float"), ({"count": True}, "count is a bool"),
+        ({"size": True}, "size is a bool"), ({"own": [1]}, "own is a list"),
+        ({"names": (1,)}, "names is a tuple"), ({"names": ["a"]}, "names is a list"),
+        ({"count": -1}, "made does not hold together: count is -1"),
+    ],
+)  # fmt: skip
+def test_records_hold_what_their_annotations_say(change: dict, words: str | None) -> None:
+    def check(made: Made) -> None:
+        if made.count < 0:
+            raise ValueError(f"count is {made.count}")
+
+    records, arrays = {"made": record_of(Made, None, check)}, {}
+    made = Made(3, 0.5, jnp.ones(2), ("a", "b"))._replace(**change)
+    plain = json.loads(json.dumps(to_plain(made, "made", arrays, records)))
+    if words is None:
+        assert repr(from_plain(plain, arrays, records)) == repr(made)
+    else:
+        refused(words, from_plain, plain, arrays, records)
 
 
 DEEP: list = []

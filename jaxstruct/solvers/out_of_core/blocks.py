@@ -6,7 +6,6 @@ So each block holds runs of neighbours from all over the set, which a disk reads
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -158,8 +157,3 @@ class Blocks:
             self.shapes, n=self.n,
         )  # fmt: skip
         return Block(task, row_index(outputs.index, self.shapes))
-
-
-def rows_in(shapes: list[tuple[int, int]]) -> int:
-    """Rows of a block."""
-    return sum(map(math.prod, shapes))
