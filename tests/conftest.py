@@ -58,8 +58,8 @@ import pytest  # noqa: E402
 
 from jaxstruct.core.compiler import knows  # noqa: E402
 from jaxstruct.core.compiling import maps_are_scarce  # noqa: E402
+from tests.lib import thorough  # noqa: E402
 from tests.lib.picture import Picture  # noqa: E402
-from tests.lib.thorough import each_value_once  # noqa: E402
 
 QUICK = {
     "xla_backend_optimization_level": 0,
@@ -103,6 +103,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """A warning raised in our own package is an error; programs compile quickly and are kept."""
+    thorough.run["thorough"] = config.option.thorough
     if config.option.picture:
         config.pluginmanager.register(Picture(config))
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
@@ -149,7 +150,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: place.get(item.path, len(place)))
     if config.option.thorough or "thorough" in config.option.markexpr:
         return
-    kept = each_value_once([item for item in items if not item.get_closest_marker("thorough")])
+    kept = thorough.each_value_once(
+        [item for item in items if not item.get_closest_marker("thorough")]
+    )
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

@@ -70,9 +70,18 @@ def _numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(shape).normal(size=shape).astype(np.float32)
 
 
+def _of_jax(potentials: Any) -> Any:
+    return jax.tree.map(jnp.asarray, potentials)
+
+
 def _slopes(value: Callable) -> Callable:
     """The gradient of a scalar beside it."""
-    return lambda potentials: jax.value_and_grad(value)(potentials)
+
+    def both(potentials: Any) -> tuple:
+        return jax.value_and_grad(value)(potentials)
+
+    both.value = value
+    return both
 
 
 def _chains(second: bool, by_step: bool) -> Case:
@@ -112,7 +121,7 @@ def _segments() -> Case:
         "best": _slopes(lambda p: segments.viterbi(p, N).score),
         "codes": lambda p: segments.viterbi(p, N).codes,
         "k best": lambda p: segments.k_best(p, N, 4),
-        "levels": lambda p: level_scores(p, N, steps, targets)[1].total,
+        "levels": lambda p: level_scores(_of_jax(p), N, steps, targets)[1].total,
         "log Z": _slopes(lambda p: segments.log_partition(p, N)),
         "marginals": lambda p: segments.marginals(p, N),
         "sample": lambda p: segments.sample(p, N, KEY),
@@ -147,7 +156,7 @@ def _trees(by_span: bool) -> Case:
 def _dependencies(projective: bool) -> Case:
     R = 2
     real = np.broadcast_to(np.asarray(real_arcs(N, T))[..., None], (T + 1, T, R))
-    y = jnp.array([0, 1, 2, -1, -1]), jnp.array([0, 1, 1, -1, -1])
+    y = np.array([0, 1, 2, -1, -1], np.int32), np.array([0, 1, 1, -1, -1], np.int32)
     kind = {"projective": projective}
     return Case(_numbers(T + 1, T, R), real, {
         "best": _slopes(lambda p: dependencies.best_tree(p, N, **kind).score),
@@ -157,7 +166,7 @@ def _dependencies(projective: bool) -> Case:
         "log Z": _slopes(lambda p: dependencies.log_partition(p, N, **kind)),
         "marginals": lambda p: dependencies.marginals(p, N, **kind),
         "sample": lambda p: dependencies.sample_tree(p, N, KEY, **kind),
-        "score": _slopes(lambda p: dependencies.score_tree(p, *y, N)),
+        "score": _slopes(lambda p: dependencies.score_tree(_of_jax(p), *y, N)),
     })  # fmt: skip
 
 

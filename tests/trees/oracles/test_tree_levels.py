@@ -19,6 +19,7 @@ from jaxstruct.trees.oracles.tree_levels import (
 from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.lib.refusals import refused
+from tests.lib.thorough import repeats
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     SHARED,
@@ -131,7 +132,7 @@ def _pair_counts(given: Cases, seed: int) -> tuple[NodeCounts, LevelSizes]:
 
 @pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
 def test_matched_inner_nodes(kind: str, size: tuple) -> None:
-    for seed in range(8):
+    for seed in repeats(8, 2):
         given = cases(kind, size, seed)
         counts, sizes = _inner_counts(given, seed)
         parsed = _called(level_trees, sizes, given, counts)
@@ -159,7 +160,7 @@ def test_any_counts_up_to_a_cap_in_float64() -> None:
 @pytest.mark.parametrize("kind, size, cap", [(OVER_SPANS, SHORT, None), (SHARED, SKEWED, 3)])
 def test_every_pair_of_matched_and_predicted(kind: str, size: tuple, cap: int | None) -> None:
     """Also with a cap of the matched ones: the last of them holds all trees with at least two."""
-    for seed in range(5):
+    for seed in repeats(5, 2):
         given = cases(kind, size, seed)
         counts, sizes = _pair_counts(given, seed)
         if cap:
@@ -193,7 +194,7 @@ def _check_best(
 @pytest.mark.parametrize("make", [_inner_counts, _pair_counts])
 def test_best_of_levels(make: Callable) -> None:
     random = np.random.default_rng(5)
-    for seed in range(4):
+    for seed in repeats(4, 2):
         given = cases(OVER_SPANS, SMALL, seed)
         counts, sizes = make(given, seed)
         shape = (
