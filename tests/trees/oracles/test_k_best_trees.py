@@ -49,7 +49,7 @@ def _check(given: Cases, parsed: Parsed, tied: bool, tolerance: float) -> None:
     check_k_best(listed(given, tied), parsed.tree, parsed.score, tolerance, ties=1)
 
 
-@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
+@pytest.mark.parametrize("kind, size", thorough_after(1, [(OVER_SPANS, SMALL), (SHARED, SKEWED)]))
 def test_five_best(kind: str, size: tuple) -> None:
     """All distinct and in order; odd seeds have many ties, whose first is the one of `cky`."""
     for seed in repeats(10, 3):
