@@ -143,12 +143,13 @@ def _compile_quickly(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The costliest files first; xdist, set not to sort files itself, hands them out in order.
 
-    Without --thorough the plain tests alone.
+    Without --thorough the plain tests alone, and those that are named by file::test.
     """
     tests = pathlib.Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(COSTLIEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
-    if config.option.thorough or "thorough" in config.option.markexpr:
+    named = any("::" in argument for argument in config.args)
+    if named or config.option.thorough or "thorough" in config.option.markexpr:
         return
     kept = thorough.each_value_once(
         [item for item in items if not item.get_closest_marker("thorough")]
