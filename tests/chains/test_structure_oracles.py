@@ -193,6 +193,7 @@ def decoded(problem, theta, y, offsets, slopes):
     return problem.model.decode(theta), problem.oracles.best_by_level(theta, y, offsets, slopes)
 
 
+@pytest.mark.thorough
 def test_one_example_and_nested_batches(x64):
     """Without jit the two programs are called in `oracles/`."""
     (_, given, whole), problem = found_by(1, "float64", 0), SETTINGS[1].problem()
