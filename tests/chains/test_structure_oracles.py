@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.levels import best_of_levels
-from tests.chains.enumeration import (
-    COSTS,
-    SETTINGS,
-    N,
-    T,
-    enumerated,
-    loss_in_numpy,
-)
+from tests.chains.enumeration import COSTS, SETTINGS, N, T, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 
 SCALES = np.array([0.0, 0.5, 1.0, 2.0])

@@ -19,13 +19,7 @@ from jaxstruct.chains.token_features import (
     windowed_gram,
 )
 from tests.chains.oracles.truth import all_labelings
-from tests.chains.structure_cases import (
-    Model,
-    flat_psi,
-    quick_jit,
-    random_sequences,
-    sparse_tokens,
-)
+from tests.chains.structure_cases import Model, flat_psi, quick_jit, random_sequences, sparse_tokens
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import flat
