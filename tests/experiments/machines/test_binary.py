@@ -86,7 +86,6 @@ def test_machines_of_few_examples_agree_with_the_quadratic_program(x64):
     np.testing.assert_allclose(fit_binary(X, FEW, "svm1", 30.0, **EXACT).primal, objective, 1e-8)
 
 
-@pytest.mark.smoke
 def test_groups_of_machines_are_what_one_group_is(x64, monkeypatch):
     at_once = fit_binary(X, FEW, "svm1", 9.0, **EXACT)
     monkeypatch.setattr(training, "NUMBERS", 2 * 9 * 9)
