@@ -161,7 +161,6 @@ def check(setting, dtype, more, tolerance):
     assert ties > N / 8
 
 
-@pytest.mark.smoke
 def test_float32():
     check(SETTINGS[4], "float32", 0, 1e-5)
 
