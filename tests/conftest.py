@@ -58,8 +58,8 @@ import pytest  # noqa: E402
 
 from jaxstruct.core.compiler import knows  # noqa: E402
 from jaxstruct.core.compiling import maps_are_scarce  # noqa: E402
+from tests.lib import thorough  # noqa: E402
 from tests.lib.picture import Picture  # noqa: E402
-from tests.lib.thorough import each_value_once  # noqa: E402
 
 QUICK = {
     "xla_backend_optimization_level": 0,
@@ -103,6 +103,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """A warning raised in our own package is an error; programs compile quickly and are kept."""
+    thorough.run["thorough"] = config.option.thorough
     if config.option.picture:
         config.pluginmanager.register(Picture(config))
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
@@ -142,14 +143,17 @@ def _compile_quickly(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The costliest files first; xdist, set not to sort files itself, hands them out in order.
 
-    Without --thorough the plain tests alone.
+    Without --thorough the plain tests alone, and those that are named by file::test.
     """
     tests = pathlib.Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(COSTLIEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
-    if config.option.thorough or "thorough" in config.option.markexpr:
+    named = any("::" in argument for argument in config.args)
+    if named or config.option.thorough or "thorough" in config.option.markexpr:
         return
-    kept = each_value_once([item for item in items if not item.get_closest_marker("thorough")])
+    kept = thorough.each_value_once(
+        [item for item in items if not item.get_closest_marker("thorough")]
+    )
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

@@ -210,7 +210,7 @@ SLURM = {"nodes", "ntasks-per-node", "cpus-per-task", "requeue", "signal", "open
 def test_flags_exist() -> None:
     fetch = (ROOT / "third_party_data" / "fetch.py").read_text(encoding="utf-8")
     known = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', fetch)).union(*map(_flags, COMMANDS))
-    known |= {"help", "version", "no-deps", "xla_backend_extra_options"} | SLURM
+    known |= {"help", "version", "no-deps", "thorough", "xla_backend_extra_options"} | SLURM
     for page, text in PAGES.items():
         assert set(re.findall(r"(?<![\w-])--([a-z][\w-]*)", text)) <= known, page
 

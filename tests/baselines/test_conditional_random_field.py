@@ -279,7 +279,6 @@ def test_a_log_loss_that_is_not_convex_has_no_bound() -> None:
     assert lower_bound(np.nan, 1.0, exact) == -np.inf
 
 
-@pytest.mark.smoke
 def test_it_learns_what_the_labels_follow() -> None:
     data = random_sequences(5, n=16, T=4, d=3, S=3)
     real = np.arange(4) < data.length[:, None]

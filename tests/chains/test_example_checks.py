@@ -49,11 +49,7 @@ Y = np.where(np.arange(T) < LENGTH[:, None], 1, -1)
             "loss must be .*jnp.where",
         ),
         ((3, 3), {"loss": lambda level, length: "one"}, "loss must be a function"),
-        (
-            (3, 3),
-            {"loss": [[0, 1], [1]]},
-            r"loss must be \[S = 3, S = 3\] numbers, .* give a name",
-        ),
+        ((3, 3), {"loss": [[0, 1], [1]]}, r"loss must be \[S = 3, S = 3\] numbers, .* give a name"),
         ((3, 3), {"loss": [["0", "1"], ["1", "0"]]}, "loss must be .* numbers, got <U1"),
         ((3, 3), {"loss": np.ones((3, 3))}, r"loss\[0, 0\] is 1.0: expected 0 on the diagonal"),
         ((3, 3), {"loss": None}, "loss must be"),

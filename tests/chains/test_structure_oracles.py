@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.levels import best_of_levels
-from tests.chains.enumeration import (
-    COSTS,
-    SETTINGS,
-    N,
-    T,
-    enumerated,
-    loss_in_numpy,
-)
+from tests.chains.enumeration import COSTS, SETTINGS, N, T, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 
 SCALES = np.array([0.0, 0.5, 1.0, 2.0])
@@ -168,7 +161,6 @@ def check(setting, dtype, more, tolerance):
     assert ties > N / 8
 
 
-@pytest.mark.smoke
 def test_float32():
     check(SETTINGS[4], "float32", 0, 1e-5)
 
@@ -193,6 +185,7 @@ def decoded(problem, theta, y, offsets, slopes):
     return problem.model.decode(theta), problem.oracles.best_by_level(theta, y, offsets, slopes)
 
 
+@pytest.mark.thorough
 def test_one_example_and_nested_batches(x64):
     """Without jit the two programs are called in `oracles/`."""
     (_, given, whole), problem = found_by(1, "float64", 0), SETTINGS[1].problem()

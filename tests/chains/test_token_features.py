@@ -19,14 +19,9 @@ from jaxstruct.chains.token_features import (
     windowed_gram,
 )
 from tests.chains.oracles.truth import all_labelings
-from tests.chains.structure_cases import (
-    Model,
-    flat_psi,
-    quick_jit,
-    random_sequences,
-    sparse_tokens,
-)
+from tests.chains.structure_cases import Model, flat_psi, quick_jit, random_sequences, sparse_tokens
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import flat
 from tests.truth.quadratic_program import solve_primal
 
@@ -70,7 +65,7 @@ def windows_of(features, grams, length, window):
     return [windowed(each, length, window) for each in features], grams
 
 
-@pytest.mark.parametrize("radius", [0, 1, 2, 7])
+@pytest.mark.parametrize("radius", thorough_after(2, [1, 7, 0, 2]))
 def test_windows_and_their_inner_products(x64, radius):
     data = random_sequences(0, N, T, D, S, shortest=0)
     window, wide = Window(radius, D), written(data.tokens, data.length, radius)
@@ -89,7 +84,7 @@ def test_windows_and_their_inner_products(x64, radius):
     np.testing.assert_array_equal(whole, [[[200, 100], [100, 200]]])  # int8 does not wrap
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int64])
+@pytest.mark.parametrize("dtype", thorough_after(1, [np.int8, np.uint8, np.int16, np.int64]))
 def test_windows_of_narrow_indices_are_those_of_wide_ones(dtype):
     """d = 100 fits 8 bits, 300 features of a window do not."""
     random, window = np.random.default_rng(0), Window(1, 100)
@@ -118,7 +113,9 @@ def hooks(problem, w, x, planes, c):
     }
 
 
-@pytest.mark.parametrize("way, model", [("dense", RICH), ("sparse", RICH), ("sparse", Model())])
+@pytest.mark.parametrize(
+    "way, model", thorough_after(1, [("sparse", RICH), ("dense", RICH), ("sparse", Model())])
+)
 def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
     """Every hook, on lengths 0 to T; and F is <w, Psi> of the wide tokens written down."""
     data, random, radius = random_sequences(1, N, T, D, S, shortest=0), np.random.default_rng(0), 1

@@ -241,6 +241,7 @@ def test_float32_within_its_rounding() -> None:
         assert np.all(found.value <= truth + 1e-5) and np.all(found.bound >= truth - 1e-5)
 
 
+@pytest.mark.thorough
 def test_nested_vmap_equals_one_by_one(x64) -> None:
     points, delta_max = clouds(np.random.default_rng(5), 6, 9)
     points = with_true_output(points)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import jaxstruct as js
 from jaxstruct.dependencies.features import RARE, over_slots, parsed, sentence_tables
@@ -29,7 +28,6 @@ def english(n=12):
     return sentences, trees
 
 
-@pytest.mark.smoke
 def test_there_and_back(tmp_path):
     sentences, trees = english()
     data = prepared(sentences, trees, loss="labelled_hamming")

@@ -159,7 +159,6 @@ def test_losses_count_words(loss):
     assert data.problem.model.loss(one, one) == 0
 
 
-@pytest.mark.smoke
 def test_a_random_field_and_confidence():
     sentences, trees = treebank(4, 12, 4)
     data = prepared(sentences, trees, projective=False)

@@ -37,7 +37,6 @@ def test_the_optimum_is_that_of_fit() -> None:
     assert 0 < len(model.support_) <= 24
 
 
-@pytest.mark.smoke
 def test_a_weight_of_two_is_the_sequence_twice() -> None:
     X, y = sentences()
     weights = np.ones(24)

@@ -29,10 +29,7 @@ TREES = [
     "(S (NP (NN cats)) (VP (VB see) (NP (NN dogs)) (PP (IN by) (NP (NN night)))))",
 ]
 ALIGNED = [("ACGTTGCA", "ACG--GCA"), ("TTGACA", "T-GGCA"), ("GATTACA", "GA-TGCA")]
-GRAPHS = [
-    ({"p": ["f"], "q": ["g"]}, [("p", "q")]),
-    ({"s": ["g"], "t": ["f"]}, [("s", "t")]),
-]
+GRAPHS = [({"p": ["f"], "q": ["g"]}, [("p", "q")]), ({"s": ["g"], "t": ["f"]}, [("s", "t")])]
 NODES = [{"p": "A", "q": "B"}, {"s": "B", "t": "A"}]
 TAXONOMY = {"a": ("x",), "b": ("x",), "c": ()}
 

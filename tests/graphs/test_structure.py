@@ -91,7 +91,6 @@ def test_enumeration_serves_every_formulation(formulation: str) -> None:
     _assert_optimal(solution, given.truth(formulation, 3.0, DEAR_FIRST).objective)
 
 
-@pytest.mark.smoke
 def test_zero_one_by_elimination() -> None:
     """By the level of all wrong labellings, which serves every formulation."""
     given = random_graphs(1, 10, "tree", Options(1, 2))

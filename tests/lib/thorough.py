@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 THOROUGH = pytest.mark.thorough
+run = {"thorough": False}
+"""Of this process; `tests/conftest.py` says."""
 
 
 def thorough_after(count: int, values: Iterable[Any]) -> list[Any]:
@@ -22,6 +24,11 @@ def _thorough(value: Any) -> Any:
     if hasattr(value, "marks"):  # what `pytest.param` gives
         return pytest.param(*value.values, marks=(*value.marks, THOROUGH), id=value.id)
     return pytest.param(*(value if type(value) is tuple else (value,)), marks=THOROUGH)
+
+
+def repeats(count: int, plain: int) -> range:
+    """Seeds of a test: so many in a thorough run, of which a plain one takes the first."""
+    return range(count if run["thorough"] else plain)
 
 
 def _values(item: pytest.Item) -> set[tuple]:

@@ -221,7 +221,6 @@ def test_other_sizes(x64, n, k):
         assert_optimal(solution, case.truth(formulation, 30.0))
 
 
-@pytest.mark.smoke
 def test_duplicates_and_contradictions(x64):
     """Every example twice, and the same inputs once more with another label."""
     case = random_case(12, n=4)

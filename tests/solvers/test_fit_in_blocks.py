@@ -110,7 +110,6 @@ def test_planes_in_files_are_the_same_planes(x64, tmp_path):
     assert kept.statistics.planes_kept == filed.statistics.planes_kept > 0
 
 
-@pytest.mark.smoke
 def test_working_sets_grow(x64):
     case = random_case(2)
     solution = solved(case, settings=SUBSPACE._replace(capacity=2))

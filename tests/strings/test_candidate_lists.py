@@ -8,10 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from jaxstruct.strings.candidate_lists import (
-    number_candidates,
-    outputs_of,
-)
+from jaxstruct.strings.candidate_lists import number_candidates, outputs_of
 from tests.lib.refusals import refused
 
 

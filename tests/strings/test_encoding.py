@@ -9,10 +9,7 @@ from jaxstruct.solvers.predict import predict
 from jaxstruct.strings import prepare
 from tests.lib.refusals import refused
 
-LISTS = [
-    {"good": {"f": 1.0}, "bad": {"g": 1.0}},
-    {"x": {"g": 1.0}, "y": {"f": 1.0}, "z": ["h"]},
-]
+LISTS = [{"good": {"f": 1.0}, "bad": {"g": 1.0}}, {"x": {"g": 1.0}, "y": {"f": 1.0}, "z": ["h"]}]
 RIGHT = ["good", "y"]
 ENCODING = prepare(LISTS, RIGHT).encoding
 

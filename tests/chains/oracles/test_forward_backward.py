@@ -12,6 +12,7 @@ from jaxstruct.chains.oracles.sums import log_partition, marginals
 from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from tests.chains.oracles import truth as chain_truth
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 # Second order, varying tables, start and stop.
 KINDS = [(False, False, True), (False, True, True), (True, False, False), (True, True, True)]
@@ -96,7 +97,7 @@ def enlarged(chains, scale):
     return [(jax.tree.map(lambda leaf: leaf * scale, p), length) for p, length in chains]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind",), thorough_after(2, [(kind,) for kind in reversed(KINDS)]))
 def test_against_enumeration(x64, kind) -> None:
     """Also with potentials so large that products of plain numbers underflow."""
     chains = random_chains(kind, 4, 3, 80)

@@ -149,6 +149,7 @@ def test_zero_one_oracle_is_the_best_or_second_best() -> None:
     np.testing.assert_array_equal(wrong, found.value > -jnp.inf)
 
 
+@pytest.mark.thorough
 def test_one_at_a_time_and_nested() -> None:
     given = cases(FIRST)
     emissions, transitions = as_dtype(given.potentials, "float32")[:2]

@@ -73,6 +73,7 @@ def test_all_of_them() -> None:
     _check(given, _decoded(given, 9), 1e-5)
 
 
+@pytest.mark.thorough
 def test_many_labels() -> None:
     given = cases(FIRST, count=120, T=3, S=19)
     _check(given, _decoded(given, 3), 1e-5)
@@ -85,6 +86,7 @@ def test_smallest_chains(structure: dict[str, bool], T: int, S: int) -> None:
     _check(given, _decoded(given, 2), 1e-5)
 
 
+@pytest.mark.thorough
 def test_one_at_a_time_and_nested() -> None:
     given = cases(FIRST)
     potentials, length = as_dtype(given.potentials, "float32"), given.length

@@ -101,6 +101,7 @@ def test_frequencies_are_the_marginals_of_a_longer_chain() -> None:
     assert np.abs(pair - tables.pairs[7]).max() < bound
 
 
+@pytest.mark.thorough
 def test_keys_decide_and_batching_does_not(x64) -> None:
     random = np.random.default_rng(5)
     chains = [chain_truth.random_chain(random, T, S, start_stop=True) for _ in range(6)]

@@ -8,13 +8,7 @@ import pytest
 from absl import flags
 
 from experiments.lib.fields import Output
-from experiments.lib.options import (
-    BaseOptions,
-    check_options,
-    flag,
-    flag_fields,
-    size_reader,
-)
+from experiments.lib.options import BaseOptions, check_options, flag, flag_fields, size_reader
 from tests.experiments.scripts import parsed_options
 
 

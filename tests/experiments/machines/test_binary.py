@@ -86,7 +86,6 @@ def test_machines_of_few_examples_agree_with_the_quadratic_program(x64):
     np.testing.assert_allclose(fit_binary(X, FEW, "svm1", 30.0, **EXACT).primal, objective, 1e-8)
 
 
-@pytest.mark.smoke
 def test_the_bias_is_not_regularised(x64):
     shifted = fit_binary(X + 100.0, SIGNS, "svm1", 5.0, **EXACT)
     here = fit_binary(X, SIGNS, "svm1", 5.0, **EXACT)

@@ -104,7 +104,6 @@ def test_no_loss_anywhere_is_solved_by_zero():
     assert not np.asarray(found.weights["weights"]).any()
 
 
-@pytest.mark.smoke
 def test_gram_is_that_of_the_joint_planes_and_bounds_their_mean():
     X, y, matrix = data(2)
     problem = multiclass(D, K, loss=matrix, dtype="float64")

@@ -90,6 +90,7 @@ def test_exact_values_are_those_of_milp() -> None:
     np.testing.assert_allclose(_scores(found.labels), best, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_bounds_lie_above_both_programs_and_close_to_the_relaxation() -> None:
     every = quick_jit(jax.vmap(lambda graph: reweighted(graph, 1000, 1e-9)))(_batch())
     for number, kind in enumerate(KINDS):
@@ -106,6 +107,7 @@ def test_bounds_lie_above_both_programs_and_close_to_the_relaxation() -> None:
         assert ((bound - value)[tight] < CLOSE * np.abs(best[tight])).all()
 
 
+@pytest.mark.thorough
 def test_cheap_values_lie_below() -> None:
     best, batch = np.array([each.best for each in solved()]), _batch()
     modes = quick_jit(jax.vmap(conditional_modes))(batch)

@@ -57,6 +57,7 @@ def marginals() -> tuple[np.ndarray, np.ndarray]:
     return cases().marginals()
 
 
+@pytest.mark.thorough
 def test_alone_as_in_a_batch() -> None:
     """A graph stops by itself, whatever else is in the batch, one vmap or two."""
     options = (MOST["sum"], 1e-11, 0.3)

@@ -105,6 +105,7 @@ def test_in_float32() -> None:
     assert (np.asarray(found.bound, float)[allowed] >= (given.best - room)[allowed]).all()
 
 
+@pytest.mark.thorough
 def test_alone_as_in_a_batch() -> None:
     given, batch = cases(), _found()
     open_, passes = np.flatnonzero(batch.value > given.best + 1e-6), allowed_passes()

@@ -52,6 +52,7 @@ def test_in_float32() -> None:
     _check(given, together(given.cast("float32"), 60, 1e-6), 2e-5)
 
 
+@pytest.mark.thorough
 def test_alone_as_in_a_batch() -> None:
     """A graph stops by itself, whatever else is in the batch."""
     given = cases()

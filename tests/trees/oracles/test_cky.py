@@ -21,6 +21,7 @@ from jaxstruct.trees.potentials import (
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import check_alone, check_best
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     OWN,
@@ -53,7 +54,7 @@ def _check(given: Cases, parsed: Parsed, tied: bool, tolerance: float) -> int:
     return check_best(listed(given, tied), parsed.tree, parsed.score, tolerance)
 
 
-@pytest.mark.parametrize("kind, size", KINDS)
+@pytest.mark.parametrize("kind, size", thorough_after(2, KINDS))
 def test_best_trees_and_ties(kind: str, size: tuple) -> None:
     """Ties go to the lowest top symbol, then in preorder to the lowest rule, the lowest split."""
     none = 0
@@ -174,7 +175,6 @@ def test_rules_of_each_sentence_are_refused() -> None:
     refused("shared by all sentences", lambda: jax.vmap(cky)(own, potentials, np.array([2, 2])))
 
 
-@pytest.mark.smoke
 def test_one_rule() -> None:
     """Right-branching only: (0 (0 (0 ..))) from 0 -> 1 0; both symbols over tokens."""
     rules = GrammarRules(*np.array([[0], [1], [0]]))

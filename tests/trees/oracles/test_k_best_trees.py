@@ -16,7 +16,7 @@ from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import check_alone, check_k_best
 from tests.lib.refusals import refused
-from tests.lib.thorough import thorough_after
+from tests.lib.thorough import repeats, thorough_after
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     SHARED,
@@ -48,10 +48,10 @@ def _check(given: Cases, parsed: Parsed, tied: bool, tolerance: float) -> None:
     check_k_best(listed(given, tied), parsed.tree, parsed.score, tolerance, ties=1)
 
 
-@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
+@pytest.mark.parametrize("kind, size", thorough_after(1, [(OVER_SPANS, SMALL), (SHARED, SKEWED)]))
 def test_five_best(kind: str, size: tuple) -> None:
     """All distinct and in order; odd seeds have many ties, whose first is the one of `cky`."""
-    for seed in range(10):
+    for seed in repeats(10, 3):
         given = cases(kind, size, seed)
         parsed = _parsed(given, 5)
         assert parsed.score.dtype == np.float32 and parsed.tree.rules.dtype == np.int32
@@ -63,7 +63,7 @@ def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) 
     """Those of many come first among those of more, ties included, block by block or at once."""
     one = sentence_bytes(40, size.tokens, size.symbols, size.rules, np.dtype("f4"))
     monkeypatch.setattr(oracle, "MOST_BYTES", 3 * one)
-    for seed in range(6):
+    for seed in repeats(6, 2):
         given = cases(kind, size, seed)
         few, many = _parsed(given, 5), _parsed(given, 40)
         _check(given, many, seed % 2 == 1, 1e-5)

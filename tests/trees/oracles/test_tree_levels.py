@@ -19,6 +19,7 @@ from jaxstruct.trees.oracles.tree_levels import (
 from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.lib.refusals import refused
+from tests.lib.thorough import repeats, thorough_after
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     SHARED,
@@ -129,9 +130,9 @@ def _pair_counts(given: Cases, seed: int) -> tuple[NodeCounts, LevelSizes]:
     return NodeCounts(matched, predicted), LevelSizes(most, most)
 
 
-@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
+@pytest.mark.parametrize("kind, size", thorough_after(1, [(OVER_SPANS, SMALL), (SHARED, SKEWED)]))
 def test_matched_inner_nodes(kind: str, size: tuple) -> None:
-    for seed in range(8):
+    for seed in repeats(8, 2):
         given = cases(kind, size, seed)
         counts, sizes = _inner_counts(given, seed)
         parsed = _called(level_trees, sizes, given, counts)
@@ -156,10 +157,12 @@ def test_any_counts_up_to_a_cap_in_float64() -> None:
         _check_trees(given, counts, parsed, 1e-13)
 
 
-@pytest.mark.parametrize("kind, size, cap", [(OVER_SPANS, SHORT, None), (SHARED, SKEWED, 3)])
+@pytest.mark.parametrize(
+    "kind, size, cap", thorough_after(1, [(OVER_SPANS, SHORT, None), (SHARED, SKEWED, 3)])
+)
 def test_every_pair_of_matched_and_predicted(kind: str, size: tuple, cap: int | None) -> None:
     """Also with a cap of the matched ones: the last of them holds all trees with at least two."""
-    for seed in range(5):
+    for seed in repeats(5, 2):
         given = cases(kind, size, seed)
         counts, sizes = _pair_counts(given, seed)
         if cap:
@@ -193,7 +196,7 @@ def _check_best(
 @pytest.mark.parametrize("make", [_inner_counts, _pair_counts])
 def test_best_of_levels(make: Callable) -> None:
     random = np.random.default_rng(5)
-    for seed in range(4):
+    for seed in repeats(4, 2):
         given = cases(OVER_SPANS, SMALL, seed)
         counts, sizes = make(given, seed)
         shape = (
@@ -276,6 +279,7 @@ def _scores_of(counted: Callable) -> tuple[Callable, TreePotentials, tuple[int, 
     return called, as_dtype(given.potentials, "float64"), (len(given.length), *most)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_of_levels_against_differences() -> None:
     """The scores of all levels; they have the same derivative with their trees."""
