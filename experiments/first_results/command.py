@@ -33,7 +33,6 @@ TOOLS = {
     "label_sets": ("OneVsRestClassifier", "sklearn"),
     "alignment": ("Biopython, BLOSUM62", "Bio"),
     "parsing": ("NLTK's PCFG", "nltk"),
-    "network": ("optax, chain by hand", "optax"),
 }
 """Task -> the tool beside it, and the package that it needs."""
 COLUMNS = {

@@ -89,7 +89,7 @@ def _section(row: Mapping[str, Any]) -> str:
         *pictures,
         _notes(content["notes"]),
         f"<p>{row['seconds']:.0f} s: <code>{escape(content['record']['command'])}</code></p>",
-        f"<p>Files: {escape(file.name)}, and beside it .csv, .md, .tex, .pdf, .svg.</p></section>",
+        f"<p>Files: {escape(file.name)}, and beside it .csv, .md, .pdf, .svg.</p></section>",
     ])  # fmt: skip
 
 
