@@ -88,7 +88,8 @@ def _section(row: Mapping[str, Any]) -> str:
         _table(head, [mark.strip() == "---:" for mark in marks], body),
         *pictures,
         _notes(content["notes"]),
-        f"<p>{row['seconds']:.0f} s: <code>{escape(content['record']['command'])}</code></p>",
+        f"<p>{row['seconds']:.0f} s, {row['processor_seconds']:.0f} s of a processor: "
+        f"<code>{escape(content['record']['command'])}</code></p>",
         f"<p>Files: {escape(file.name)}, and beside it .csv, .md, .pdf, .svg.</p></section>",
     ])  # fmt: skip
 
