@@ -30,8 +30,6 @@ SCRIPTS = Path(__file__).parent / "scripts"
 TOOLS = {
     "text_classes": ("LinearSVC", "sklearn"),
     "tagging": ("python-crfsuite", "pycrfsuite"),
-    "label_sets": ("OneVsRestClassifier", "sklearn"),
-    "alignment": ("Biopython, BLOSUM62", "Bio"),
     "parsing": ("NLTK's PCFG", "nltk"),
 }
 """Task -> the tool beside it, and the package that it needs."""

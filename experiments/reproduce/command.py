@@ -134,16 +134,11 @@ SHORT: Mapping[str, tuple[float, dict[str, Any]]] = {
     "digits": (0.5, {}),
     "taxonomy_synthetic": (0.5, {}),
     "alignment": (0.4, {"sizes": ("1", "2", "4"), "epsilons": ()}),
-    "denoising": (
-        0.4,
-        {
-            "labels": ("2",),
-            "training": ("independent", "svm"),
-            "exact_grids": 0,
-            "prediction": ("reweighted",),
-        },
-    ),
-}
+    "denoising": (0.4, {
+        "labels": ("2",), "training": ("independent", "svm"), "prediction": ("reweighted",),
+        "exact_grids": 0,
+    }),
+}  # fmt: skip
 """What runs without --all and --only: its minutes, and which part of a table that takes longer."""
 
 
