@@ -151,9 +151,9 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
 
 def test_a_file_that_is_not_there_is_told_with_its_option(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    arguments = ["--nocompilation_cache", "--model=none.model", "--input=a.jsonl"]
-    assert told_by("label_files", arguments, monkeypatch) == start.WRONG
-    printed = "label_files: model: 'none.model': no such file or directory: correct"
+    arguments = ["--nocompilation_cache", "--language=esp", "--path=none.zip"]
+    assert told_by("named_entities", arguments, monkeypatch) == start.WRONG
+    printed = "named_entities: path: 'none.zip': no such file or directory: correct"
     assert capsys.readouterr().err.startswith(printed)
 
 
