@@ -62,12 +62,11 @@ def write_page(folder: str | Path, made: Sequence[Mapping[str, Any]], rest: Tabl
         _notes(rest.notes),
         "</section>",
     ]
-    text = "\n".join(body)
     return write_file(
         Path(folder) / "index.html",
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f"<title>jaxstruct: tables and figures</title><style>{STYLE}</style></head>\n"
-        f"<body>\n{text}\n</body>\n</html>\n",
+        "<body>\n" + "\n".join(body) + "\n</body>\n</html>\n",
     )
 
 

@@ -87,9 +87,7 @@ def _denoising(numbers: Mapping[str, Any]) -> str:
 
 
 VERDICTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "digits": _digits,
-    "taxonomy_synthetic": _taxonomy,
-    "alignment": _alignment,
+    "digits": _digits, "taxonomy_synthetic": _taxonomy, "alignment": _alignment,
     "denoising": _denoising,
-}
+}  # fmt: skip
 """Experiment -> what its own numbers say, beside their certificates."""
