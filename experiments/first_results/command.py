@@ -30,10 +30,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 TOOLS = {
     "text_classes": ("LinearSVC", "sklearn"),
     "tagging": ("python-crfsuite", "pycrfsuite"),
-    "label_sets": ("OneVsRestClassifier", "sklearn"),
-    "alignment": ("Biopython, BLOSUM62", "Bio"),
     "parsing": ("NLTK's PCFG", "nltk"),
-    "network": ("optax, chain by hand", "optax"),
 }
 """Task -> the tool beside it, and the package that it needs."""
 COLUMNS = {

@@ -32,7 +32,7 @@ Row: TypeAlias = dict[str, Any]
 class Outcome(NamedTuple):
     """What a script hands back: its table, all its numbers, and the files that hold them.
 
-    Beside a table's CSV lie the same as Markdown and LaTeX, beside a picture the same as PDF and
+    Beside a table's CSV lie the same as Markdown, beside a picture the same as PDF and
     SVG, which `files` does not name.
     """
 
@@ -97,7 +97,7 @@ def save(
     plots: Mapping[str, Plot] = MappingProxyType({}),
     name: str = "",
 ) -> Outcome:
-    """Print the table and write name.json, name.csv (.md, .tex), and each plot (.png, .pdf, .svg).
+    """Print the table and write name.json, name.csv (.md), and each plot (.png, .pdf, .svg).
 
     Args:
       options: of the command that ran; `output` is the folder.

@@ -10,7 +10,7 @@ class Output(BaseOptions):
     """Where results go."""
 
     output: str = flag(
-        "results", "Folder of the results: JSON, CSV, .md and .tex; PNG, PDF and SVG.", folder=True
+        "results", "Folder of the results: JSON, CSV and .md; PNG, PDF and SVG.", folder=True
     )
 
 

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from experiments.lib.files import file_in, write_results
-from experiments.lib.latex import latex_table
 from experiments.lib.layout import GAP, column_widths, group_lines, row_lines
 from jaxstruct.core.files import write_file
 
@@ -30,7 +29,6 @@ __all__ = [
     "measured_number",
     "render",
     "rows_table",
-    "to_latex",
     "to_markdown",
     "write_csv",
     "write_results",
@@ -40,8 +38,6 @@ __all__ = [
 MISSING = "-"
 LINE = 100
 """Characters of a line in a terminal."""
-LATEX_LINE = 72
-"""Of a page in LaTeX: the columns of an article at 10 points."""
 MAX_DECIMALS = 6
 POWERS = ".2e"
 _NUMBER = r"[+\-−]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+\-]?\d+)?"
@@ -142,19 +138,15 @@ def _parts(
     heads: Sequence[tuple[str, str]],
     right: Sequence[bool],
     width: int | None,
-    wraps: bool = True,
 ) -> list[list[int]]:
-    """The columns of each block: all in one, or as many as fit beside those that name a row.
-
-    wraps: headings and text may take several lines.
-    """
+    """The columns of each block: all in one, or as many as fit beside those that name a row."""
     every = list(range(len(heads)))
     named = next((k for k in every if len({tuple(r[:k]) for r in cells}) == len(cells)), 1)
     key = every[: max(1, min(named, 3))]
 
     def fits(part: list[int]) -> bool:
         heads_of, right_of = [heads[j] for j in part], [right[j] for j in part]
-        widths = column_widths(_taken(cells, part), heads_of, right_of, width if wraps else None)
+        widths = column_widths(_taken(cells, part), heads_of, right_of, width)
         return width is None or sum(widths) + GAP * (len(widths) - 1) <= width
 
     if fits(every):
@@ -188,23 +180,6 @@ def _block(
     for row in own:
         lines += row_lines(row, widths, numeric)
     return [*lines, rule]
-
-
-def to_latex(table: Table) -> str:
-    """The table in LaTeX (package booktabs), with groups, caption and notes.
-
-    What is wider than a page goes on below, with its first columns again.
-
-    Raises:
-      ValueError: a row with another number of cells than there are columns.
-    """
-    cells, right = _show(table)
-    heads = _heads(table)
-    parts = _parts(cells, heads, right, LATEX_LINE, wraps=False)
-    blocks = [
-        (_taken([heads], part)[0], _taken(cells, part), _taken([right], part)[0]) for part in parts
-    ]
-    return latex_table(table.title, blocks, table.notes)
 
 
 def to_markdown(table: Table) -> str:
@@ -251,14 +226,13 @@ def write_csv(folder: str | os.PathLike, name: str, table: Table) -> Path:
 
 
 def write_table(folder: str | os.PathLike, name: str, table: Table) -> Path:
-    """Write folder/name.csv and the same as .md and .tex; the path is that of the first.
+    """Write folder/name.csv and the same as .md; the path is that of the first.
 
     Raises:
       ValueError: a row of another length than the columns, or a path separator in `name`.
     """
     path = write_csv(folder, name, table)
     write_file(file_in(folder, f"{name}.md"), to_markdown(table))
-    write_file(file_in(folder, f"{name}.tex"), to_latex(table))
     return path
 
 

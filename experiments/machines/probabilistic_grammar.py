@@ -9,14 +9,9 @@ log P(x, y), so that its decoding finds the most probable tree (thesis 4.27 to 4
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 
 from jaxstruct.trees.phrases.grammar import Grammar
-from jaxstruct.trees.phrases.integer_trees import encode
-from jaxstruct.trees.phrases.tree import Tree
 
 
 def fit_probabilistic_grammar(
@@ -51,35 +46,3 @@ def fit_probabilistic_grammar(
             "root": np.log(root / root.sum()),
         }
     return {name: table.astype(dtype) for name, table in found.items()}
-
-
-def log_likelihood(
-    grammar: Grammar, weights: dict[str, np.ndarray], trees: Sequence[Tree]
-) -> np.ndarray:
-    """log P(x, y) of trees, summed in float64 over the rules that they use.
-
-    Args:
-      grammar: whose rules the weights are of.
-      weights: of `fit_probabilistic_grammar`; of any other weights the result is F(x, y; w).
-      trees: n trees (cleaned, not binarised).
-
-    Returns:
-      [n] float64; -inf where the grammar cannot make the tree.
-    """
-    tables = {name: np.asarray(table, np.float64) for name, table in weights.items()}
-    pairs = map(tuple, grammar.lexical_rules.tolist())
-    place = {pair: number for number, pair in enumerate(pairs)}
-
-    def of_one(tree: Tree) -> float:
-        found = encode(grammar, tree)
-        if found.tree is None:
-            return -math.inf
-        symbols, rules = found.tree.symbols, found.tree.rules
-        symbols, rules = symbols[symbols >= 0], rules[rules >= 0]
-        top = grammar.binary_rules[rules[0], 0] if rules.size else symbols[0]
-        read = zip(symbols.tolist(), found.terminals.tolist(), strict=False)
-        lexical = [place[pair] for pair in read]
-        used = tables["lexical"][lexical].sum() + tables["rules"][rules].sum()
-        return float(used + tables["root"][top])
-
-    return np.array([of_one(tree) for tree in trees], np.float64)

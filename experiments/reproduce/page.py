@@ -62,12 +62,11 @@ def write_page(folder: str | Path, made: Sequence[Mapping[str, Any]], rest: Tabl
         _notes(rest.notes),
         "</section>",
     ]
-    text = "\n".join(body)
     return write_file(
         Path(folder) / "index.html",
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f"<title>jaxstruct: tables and figures</title><style>{STYLE}</style></head>\n"
-        f"<body>\n{text}\n</body>\n</html>\n",
+        "<body>\n" + "\n".join(body) + "\n</body>\n</html>\n",
     )
 
 
@@ -88,8 +87,9 @@ def _section(row: Mapping[str, Any]) -> str:
         _table(head, [mark.strip() == "---:" for mark in marks], body),
         *pictures,
         _notes(content["notes"]),
-        f"<p>{row['seconds']:.0f} s: <code>{escape(content['record']['command'])}</code></p>",
-        f"<p>Files: {escape(file.name)}, and beside it .csv, .md, .tex, .pdf, .svg.</p></section>",
+        f"<p>{row['seconds']:.0f} s, {row['processor_seconds']:.0f} s of a processor: "
+        f"<code>{escape(content['record']['command'])}</code></p>",
+        f"<p>Files: {escape(file.name)}, and beside it .csv, .md, .pdf, .svg.</p></section>",
     ])  # fmt: skip
 
 

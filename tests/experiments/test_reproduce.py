@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import json
 import os
 import signal
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,9 @@ from experiments.corpora.registry import CORPORA
 from experiments.lib import common
 from experiments.lib.report import Table
 from experiments.reproduce import command as reproduce
-from experiments.reproduce.command import EXPERIMENTS, Experiment, Options
+from experiments.reproduce.command import EXPERIMENTS, SHORT, Experiment, Options, chosen_of
 from experiments.reproduce.overview import Course
+from experiments.reproduce.verdicts import VERDICTS, verdict
 from tests.experiments.scripts import kept_settings, strict_json
 
 
@@ -30,7 +33,9 @@ def no_corpora(tmp_path, monkeypatch):
 @pytest.fixture
 def options(tmp_path):
     with kept_settings():
-        yield Options(output=str(tmp_path / "out"), compilation_cache=False, progress=False, seed=5)
+        yield Options(
+            all=True, output=str(tmp_path / "out"), compilation_cache=False, progress=False, seed=5
+        )
 
 
 def stub(name, corpora=(), quick=None, calls=None, error=None):
@@ -52,8 +57,7 @@ def statuses(outcome):
 def test_quick_runs_what_it_can(no_corpora, options, capsys):
     absent = (
         "taxonomy_clinc150", "taxonomy_wipo_alpha_d", "handwriting", "named_entities",
-        "parsing", "snakes", "multi_label_scene", "clinc150_whole", "random_field_certificates",
-        "reranking", "neural_handwriting",
+        "parsing", "snakes", "multi_label_scene", "reranking", "neural_handwriting",
     )  # fmt: skip
     outcome = reproduce.run(options.replace(quick=True, only=("digits", *absent)))
     assert statuses(outcome) == {"digits": "done"} | dict.fromkeys(absent, "left out")
@@ -138,8 +142,10 @@ def test_only_chooses_and_refuses_what_there_is_not(options):
 def test_the_registry_is_sound():
     names = [experiment.name for experiment in EXPERIMENTS]
     assert len(set(names)) == len(names) and {"handwriting", "named_entities"} < set(names)
+    assert set(SHORT) <= set(VERDICTS) <= set(names)
     for experiment in EXPERIMENTS:
         assert set(experiment.corpora) <= set(CORPORA)
+        assert not (experiment.corpora and experiment.name in SHORT)
         assert set(experiment.quick or {}) <= set(experiment.options.values())
 
 
@@ -148,7 +154,7 @@ def test_the_list_has_every_experiment_and_command_in_lines_that_fit(no_corpora,
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 100
     rows = {row[0]: row for row in reproduce.listed(EXPERIMENTS, {}).rows}
-    assert {each.name for each in EXPERIMENTS} < set(rows) and "digits_speed" in rows
+    assert {each.name for each in EXPERIMENTS} < set(rows) and "oracle_speed" in rows
     assert "reproduce" not in rows and "taxonomy" not in rows  # its experiments have rows
     assert all(what and name in text for name, *_, what in rows.values())
     assert rows["parsing"][1] == "gum (not here)" and rows["digits"][1] == "none"
@@ -274,7 +280,7 @@ def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
 
 def test_the_exit_code_tells_of_failures(monkeypatch, tmp_path):
     monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=RuntimeError("x"))],))
-    options = Options(output=str(tmp_path), compilation_cache=False)
+    options = Options(all=True, output=str(tmp_path), compilation_cache=False)
     with kept_settings():
         assert reproduce.main(options) == 1
 
@@ -303,7 +309,8 @@ def test_the_exit_code_tells_that_nothing_was_made(no_corpora, tmp_path, capsys)
 def test_the_exit_code_tells_of_ctrl_c(monkeypatch, tmp_path):
     monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=KeyboardInterrupt())],))
     with kept_settings():
-        assert reproduce.main(Options(output=str(tmp_path), compilation_cache=False)) == 130
+        options = Options(all=True, output=str(tmp_path), compilation_cache=False)
+        assert reproduce.main(options) == 130
 
 
 def test_a_second_ctrl_c_does_not_lose_the_summary(options, monkeypatch):
@@ -331,3 +338,68 @@ def test_a_full_disk_is_said_and_the_run_goes_on(options, monkeypatch, capsys):
     assert statuses(reproduce.run(options, [stub("a"), stub("b")])) == {"a": "done", "b": "done"}
     said = capsys.readouterr().err
     assert "reproduce.stopped.json': no space left on device: make room" in said
+
+
+def test_a_few_tables_without_corpora_run_first():
+    """Two minutes of processor time at most; --only=NAME is the whole table, --all every one."""
+    few = chosen_of(Options(), EXPERIMENTS)
+    assert {each.name for each in few} == set(SHORT) and sum(e.minutes[0] for e in few) <= 2
+    (whole,) = chosen_of(Options(only=("alignment",)), EXPERIMENTS)
+    (part,) = (each for each in few if each.name == "alignment")
+    assert len(part.options.sizes) < len(whole.options.sizes)
+    assert part.options.samples == whole.options.samples
+    assert chosen_of(Options(all=True), EXPERIMENTS) == list(EXPERIMENTS)
+
+
+class Page(HTMLParser):
+    """What a browser would load, and whether every element is closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.loaded, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.loaded += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_has_all_that_is_made_and_loads_nothing(no_corpora, options):
+    """Tables of the last run and of those before, their pictures, and how to make the rest."""
+    reproduce.run(options.replace(quick=True, only=("digits", "snakes")))
+    reproduce.run(options.replace(quick=True, only=("snakes",)))
+    page, text = Page(), (Path(options.output) / "index.html").read_text(encoding="utf-8")
+    page.feed(text)
+    assert not page.open
+    assert all(each.startswith(("data:image/png;base64,", "#")) for each in page.loaded)
+    pictures = [each.split(",", 1)[1] for each in page.loaded if each.startswith("data:")]
+    (picture,) = map(base64.b64decode, pictures)
+    assert picture == (Path(options.output) / "digits.png").read_bytes()
+    for said in ("Seven formulations", "trainings ended with a proof", "svm2_slack", "--all"):
+        assert said in page.text, said
+    assert "python -m experiments.digits " in page.text
+    assert "snakes (not here)" in page.text and text.count("<section") == 2
+
+
+def test_verdicts_are_of_the_numbers():
+    rows = [
+        {"status": "CONVERGED", "formulation": "svm1", "c_over_n": 0.1, "primal": 30.5334268,
+         "test_error": 2.0},
+        {"status": "PASS_LIMIT", "formulation": "svm2", "c_over_n": 0.1, "primal": 1.0,
+         "test_error": 4.0},
+    ]  # fmt: skip
+    found = verdict("digits", {"rows": rows})
+    assert "2.002 % above" in found or "2.00" in found
+    assert "2.0 to 4.0 %" in found and "1 of 2 trainings" in found
+    assert verdict("parsing", {"tables": []}) == ""
+    trials = [
+        {"part": "table", "n": 4, "test_error": error, "status": "EPSILON"} for error in (14, 15)
+    ]
+    found = verdict("alignment", {"rows": trials})
+    assert "for 1 of 1 sizes" in found and "2 of 2 trainings" in found

@@ -11,7 +11,6 @@ FALSE_ONCE = [
     ("weston_watkins", 66), ("weston_watkins", 697),
     ("joint", 23), ("joint", 67), ("joint", 437), ("joint", 481),
     ("field", 66), ("field", 256), ("field", 347), ("field", 354),
-    ("dual_field", 82), ("dual_field", 294),
 ]  # fmt: skip
 """Runs that ended CONVERGED beside the optimum, or with a primal below that of their weights."""
 

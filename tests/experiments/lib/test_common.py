@@ -63,7 +63,7 @@ def test_a_run_that_ends_takes_the_stopped_file_away(tmp_path, capsys):
         stopped_after(options, 1)
     common.save(options, Table("T", ["a"], [[1]]), {"rows": [1]}, name="numbers")
     assert sorted(each.name for each in tmp_path.iterdir()) == [
-        "numbers.csv", "numbers.json", "numbers.md", "numbers.tex",
+        "numbers.csv", "numbers.json", "numbers.md",
     ]  # fmt: skip
 
 

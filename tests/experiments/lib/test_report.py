@@ -12,7 +12,6 @@ from experiments.lib.report import (
     Table,
     render,
     rows_table,
-    to_latex,
     to_markdown,
     write_csv,
     write_table,
@@ -111,36 +110,11 @@ def test_csv_cells_are_numbers_with_their_deviation_beside_them(tmp_path, cell, 
     assert head == ["x", "x (deviation)"][: len(found)]
 
 
-def test_latex_has_groups_rules_and_every_cell_escaped():
-    text = to_latex(TABLE._replace(title="50 % of a_b & {c}", notes=["± 1", "x < y"]))
-    assert text.splitlines()[1:12] == [
-        r"\begin{table}", r"\centering", r"\caption{50 \% of a\_b \& \{c\}}",
-        r"\begin{tabular}{lrrrr}", r"\toprule",
-        r" & \multicolumn{2}{c}{C = 1} &  &  \\", r"\cmidrule(lr){2-3}",
-        r"method & paper & measured & passes & gap \\", r"\midrule",
-        r"HMM & 9.36 & 9.4 & 3 & 1.00e-03 \\", r"CRF & - & 5.2 $\pm$ 0.1 & 100000 & 3.20e-07 \\",
-    ]  # fmt: skip
-    assert r"a$|$b & 5.90 & - & 33 & 0 \\" in text and r"x $<$ y\par" in text
-    assert text.count(r"\begin{") == text.count(r"\end{") == 3
-    assert text.count("{") == text.count("}")
-
-
-def test_a_table_wider_than_a_page_goes_on_below_in_latex():
-    """Every column once, the names of the rows again, each part within a page's columns."""
-    columns = ["machine", *(("a group", f"column {k}") for k in range(15))]
-    text = to_latex(Table("t", columns, [[name, *range(100, 115)] for name in ("one", "two")]))
-    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == text.count("one &") > 1
-    assert [text.count(f"column {k} ") for k in range(15)] == [1] * 15
-    assert max(line.count("&") for line in text.splitlines()) <= 6
-    assert to_latex(TABLE).count(r"\begin{tabular}") == 1
-
-
-def test_a_table_lies_there_as_csv_markdown_and_latex(tmp_path):
+def test_a_table_lies_there_as_csv_and_markdown(tmp_path):
     path = write_table(tmp_path, "t3", TABLE)
     assert path == tmp_path / "t3.csv"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["t3.csv", "t3.md", "t3.tex"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["t3.csv", "t3.md"]
     assert (tmp_path / "t3.md").read_text(encoding="utf-8") == to_markdown(TABLE)
-    assert (tmp_path / "t3.tex").read_text(encoding="utf-8") == to_latex(TABLE)
 
 
 @pytest.mark.parametrize("width", [None, 24])

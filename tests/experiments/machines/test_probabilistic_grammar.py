@@ -5,21 +5,55 @@ from __future__ import annotations
 import functools
 import math
 import random
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 import pytest
 
-from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
+from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar
 from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
-from jaxstruct.trees.phrases.grammar import read_grammar, terminals_of
-from jaxstruct.trees.phrases.integer_trees import decode
+from jaxstruct.trees.phrases.grammar import Grammar, read_grammar, terminals_of
+from jaxstruct.trees.phrases.integer_trees import decode, encode
 from jaxstruct.trees.phrases.tree import Tree, tags
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 from tests.trees.oracles.truth import forest
 from tests.trees.random_trees import random_trees
+
+
+def log_likelihood(
+    grammar: Grammar, weights: dict[str, np.ndarray], trees: Sequence[Tree]
+) -> np.ndarray:
+    """log P(x, y) of trees, summed in float64 over the rules that they use.
+
+    Args:
+      grammar: whose rules the weights are of.
+      weights: of `fit_probabilistic_grammar`; of any other weights the result is F(x, y; w).
+      trees: n trees (cleaned, not binarised).
+
+    Returns:
+      [n] float64; -inf where the grammar cannot make the tree.
+    """
+    tables = {name: np.asarray(table, np.float64) for name, table in weights.items()}
+    pairs = map(tuple, grammar.lexical_rules.tolist())
+    place = {pair: number for number, pair in enumerate(pairs)}
+
+    def of_one(tree: Tree) -> float:
+        found = encode(grammar, tree)
+        if found.tree is None:
+            return -math.inf
+        symbols, rules = found.tree.symbols, found.tree.rules
+        symbols, rules = symbols[symbols >= 0], rules[rules >= 0]
+        top = grammar.binary_rules[rules[0], 0] if rules.size else symbols[0]
+        read = zip(symbols.tolist(), found.terminals.tolist(), strict=False)
+        lexical = [place[pair] for pair in read]
+        used = tables["lexical"][lexical].sum() + tables["rules"][rules].sum()
+        return float(used + tables["root"][top])
+
+    return np.array([of_one(tree) for tree in trees], np.float64)
+
 
 HAND = """
 (S (NP (DT the) (NN dog)) (VP (VB barks)))
