@@ -102,6 +102,7 @@ def _augmented_k_best(
     strata.check_additive()
     one = jnp.ones((), theta.rules.dtype)
     parts = augmented_parts(tables, strata, on_charts(theta), y_true, one)
+    assert isinstance(parts, TreePotentials)
     found = k_best_trees(tables.rules, parts, theta.x.length, k)
     return found.tree, found.score > -jnp.inf
 

@@ -222,8 +222,8 @@ def _best_by_level(
     y_true: BinaryTree, offsets: Array, slopes: Array,
 ) -> BinaryTree:  # fmt: skip
     losses = strata.levels(tables, y_true, theta.rules.dtype)
-    lines = [leaf[: losses.size].reshape(losses.shape) for leaf in (offsets, slopes)]
-    lines = *lines, losses > 0
+    first, second = (leaf[: losses.size].reshape(losses.shape) for leaf in (offsets, slopes))
+    lines = first, second, losses > 0
     parts = parts_of(tables, theta)
     tree, value = best_of_levels(tables, strata, theta, y_true, parts, lines)
     if strata.has_level_of_no_loss:  # other trees with the same inner nodes

@@ -1,12 +1,7 @@
-"""Levels of trees: pairs (p, m) of the predicted and the matched nodes of a tree.
-
-They are numbered p M + m. The last m stands for all larger ones; trees with a p beyond the last
-are left out.
-"""
+"""Counting nodes: what a node adds to the level of its tree, upwards in a chart and downwards."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -14,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.types import Array
+from jaxstruct.trees.oracles.charts import Layout
 
 
 class LevelSizes(NamedTuple):
     """How many values the counts take over spans of w = 1..T tokens: static, Python integers.
 
-    Charts have as many levels as the T tokens, so small numbers make them fast. (A tree over w
-    tokens has only w - 1 inner nodes.)
+    The charts hold no more than these, so small numbers make them fast. (A tree over w tokens has
+    only w - 1 inner nodes.)
 
     Fields:
       matched: [T] n_w: over w tokens m is one of 0..n_w - 1. The last value stands for all larger
@@ -31,16 +27,6 @@ class LevelSizes(NamedTuple):
 
     matched: tuple[int, ...]
     predicted: tuple[int, ...] | None = None
-
-    @property
-    def pair(self) -> tuple[int, int]:
-        """(P, M), P being 1 where p is not counted."""
-        return 1 if self.predicted is None else self.predicted[-1], self.matched[-1]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the levels, (M,) or (P, M)."""
-        return self.pair if self.predicted is not None else self.pair[1:]
 
 
 def inner_sizes(tokens: int, cap: int | None = None) -> LevelSizes:
@@ -71,53 +57,67 @@ class NodeCounts(NamedTuple):
     predicted: Array | None = None
 
 
-def _raised(values: Array, times: Array, capped: bool) -> Array:
-    """Values [L, ..] moved up by `times` [..]; if capped the last one keeps its own, too."""
-
-    def once(n: Array, values: Array) -> Array:
-        moved = jnp.concatenate([jnp.full_like(values[:1], -jnp.inf), values[:-1]])
-        moved = moved.at[-1].max(values[-1]) if capped else moved
-        return jnp.where(times >= n, moved, values)
-
-    return jax.lax.fori_loop(1, jnp.max(times).astype(jnp.int32) + 1, once, values)
+def _sources(layout: Layout, p: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """[T + 1, .., L] the levels (p, m) of every width, -1 where there is none."""
+    width = np.arange(len(layout.levels)).reshape(-1, *(1,) * (p.ndim - 1))
+    found = layout.index[width, np.maximum(p, 0), np.maximum(m, 0)]
+    return np.where((p >= 0) & (m >= 0), found, -1)
 
 
-def counted(
-    values: Array, shape: tuple[int, int], matched: Array, predicted: Array | None
+def _take(raw: Array, index: Array) -> Array:
+    """[L, S, B] raw[index[l, s], s], -inf where the index is -1."""
+    symbols = jnp.arange(raw.shape[1])[None]
+    taken = raw.at[jnp.maximum(index, 0), symbols].get(mode="promise_in_bounds")
+    return jnp.where((index >= 0)[:, :, None], taken, -jnp.inf)
+
+
+def _with_predicted(layout: Layout, width: Array, raw: Array, predicted: Array) -> Array:
+    p, m = layout.counts[..., 0], layout.counts[..., 1]
+    most = layout.index.shape[1]
+    fewer = p[:, None] - np.arange(most + 1)[:, None]
+    sources = jnp.asarray(_sources(layout, fewer, np.broadcast_to(m[:, None], fewer.shape)))
+    return _take(raw, sources[width][jnp.minimum(predicted, most)].T)
+
+
+def _with_one_match(layout: Layout, width: Array, raw: Array) -> Array:
+    """Every level moved up by one match. Levels with the most matches also keep what they have."""
+    p, m = layout.counts[..., 0], layout.counts[..., 1]
+    below = jnp.asarray(_sources(layout, p, m - 1))[width]
+    last = jnp.asarray(m == m.max(axis=1, keepdims=True))[width]
+    moved = _take(raw, jnp.broadcast_to(below[:, None], raw.shape[:2]))
+    return jnp.where(last[:, None, None], jnp.maximum(moved, raw), moved)
+
+
+def with_node(
+    layout: Layout, width: Array, raw: Array, matched: Array, predicted: Array | None
 ) -> Array:
-    """Values [P M, .., X, B] of nodes that add so much, [.., X, b], themselves."""
-    table = values.reshape(*shape, *values.shape[1:])
-    if predicted is not None:
-        table = _raised(table, predicted, False)
-    table = jnp.swapaxes(_raised(jnp.swapaxes(table, 0, 1), matched, True), 0, 1)
-    return table.reshape(values.shape)
-
-
-@cache
-def joined(shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """([X, 2] levels of two parts, by their joined level, [P M + 1] where each of these begins)."""
-    (P, M), count = shape, shape[0] * shape[1]
-    pairs = np.indices((count, count), np.int32).reshape(2, -1)
-    (p, m), (other_p, other_m) = (np.divmod(part, M) for part in pairs)
-    level = np.where(p + other_p < P, (p + other_p) * M + np.minimum(m + other_m, M - 1), count)
-    order = np.argsort(level, kind="stable")
-    starts = np.searchsorted(level[order], np.arange(count + 1))
-    return pairs[:, order[: starts[-1]]].T, starts
-
-
-def levels_of_right(
-    shape: tuple[int, int], level: Array | int, left: Array | int,
-    predicted: Array | int = 0, matched: Array | int = 0,
-) -> tuple[Array, Array]:  # fmt: skip
-    """(first, end) of the right part's levels, for a node at a level with a left part at another.
+    """[L, S, B] cells of a span, its own node counted, from cells that count what is below.
 
     Args:
-      predicted, matched: what the node adds itself.
+      width: of the span. raw: [L, S, B]. matched: [S, b]. predicted: [S], or None.
     """
-    M = shape[1]
-    (p, m), (left_p, left_m) = jnp.divmod(level, M), jnp.divmod(left, M)
-    last = m == M - 1  # of all larger m, too
-    p, m = p - left_p - predicted, m - left_m - matched
-    there = (p >= 0) & (last | (m >= 0))
-    first = jnp.maximum(p, 0) * M + jnp.maximum(m, 0)
-    return first, jnp.where(there, jnp.where(last, p * M + M, first + 1), first)
+    if predicted is not None:
+        raw = _with_predicted(layout, width, raw, predicted)
+
+    def raise_once(v: Array, cells: Array) -> Array:
+        return jnp.where((matched >= v)[None], _with_one_match(layout, width, cells), cells)
+
+    return jax.lax.fori_loop(1, jnp.max(matched) + 1, raise_once, raw)
+
+
+def levels_below(
+    layout: Layout, width: Array, level: Array, matched: Array, predicted: Array | int
+) -> tuple[Array, Array]:
+    """(first, last) level of what is below a node that is at `level`."""
+    p, m = jnp.moveaxis(jnp.asarray(layout.counts)[width, level], -1, 0)
+    p = jnp.maximum(p - predicted, 0)
+    index = jnp.asarray(layout.index)[width, p]
+    most = jnp.asarray(layout.counts[..., 1].max(axis=1))[width]
+    highest = jnp.asarray(layout.index >= 0).sum(axis=-1)[width, p] - 1
+    last = jnp.where(m == most, most, m - matched)  # the last level is of all larger m, too
+    first, last = (jnp.clip(bound, 0, highest) for bound in (m - matched, last))
+
+    def at(count: Array) -> Array:
+        return jnp.take_along_axis(index, count[..., None], axis=-1)[..., 0]
+
+    return at(first), at(last)

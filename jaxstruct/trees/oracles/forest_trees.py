@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxstruct.core.in_turn import entry, in_turn, put
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.forests import Forest
-from jaxstruct.trees.oracles.recursion import first_best
+from jaxstruct.trees.oracles.traceback import first_best
 from jaxstruct.trees.potentials import PADDING
 
 

@@ -18,23 +18,20 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
-from jaxstruct.core.in_turn import entry
 from jaxstruct.core.types import Array
+from jaxstruct.trees.oracles.charts import Layout, plain
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.recursion import (
     Charts,
     Sentences,
     Sums,
     charts,
-    longer_spans,
-    row,
+    row_of,
     sentences,
-    top_scores,
-    whole_rows,
+    term_rows,
 )
 from jaxstruct.trees.oracles.rule_runs import rows
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
@@ -73,10 +70,11 @@ class Inside(NamedTuple):
     shift: Array
 
 
-def inside(given: Sentences, keep: bool = False) -> Inside:
+def inside(layout: Layout, given: Sentences, keep: bool = False) -> Inside:
     """The log sums of a batch; with those of groups of rules to draw from."""
-    found = charts(Sums(), given, keep)
-    (top,) = top_scores(given, found.cells)
+    found = charts(Sums(), layout, given, keep=keep)
+    whole = jnp.take_along_axis(found.cells[layout.whole], given.length[None, None] - 1, axis=0)
+    top = whole[0] + given.potentials.root
     shift = jnp.max(top, axis=0)
     return Inside(found, top - finite_or_zero(shift)[None], shift)
 
@@ -85,42 +83,40 @@ def _log_partition(sums: Inside) -> Array:
     return sums.shift + jnp.log(jnp.sum(jnp.exp(sums.top), axis=0))
 
 
-def _outside(given: Sentences, sums: Inside) -> tuple[Array, Array, Array]:
+def _outside(layout: Layout, given: Sentences, sums: Inside) -> tuple[Array, Array, Array]:
     """([rows, S, B] p(node), expected counts of rules, [S, B] p(top node))."""
-    cells, T = sums.charts.cells[:, 0], given.tokens
-    widths, begins = map(jnp.asarray, longer_spans(T))
+    cells, T = sums.charts.cells, layout.tokens
     parents, *children = given.table.rules
     weights = jnp.exp(sums.top)
     top = weights / positive_or_one(jnp.sum(weights, axis=0, keepdims=True))
     whole = jnp.arange(1, T + 1)[:, None, None] == given.length[None, None]
-    nodes = jnp.zeros_like(cells).at[whole_rows(T)].set(jnp.where(whole, top[None], 0))
+    nodes = jnp.zeros_like(cells).at[layout.whole].set(jnp.where(whole, top[None], 0))
     table, spans = given.potentials.rules, given.potentials.spans
     constant = table.ndim == 2
-    shape = len(parents), top.shape[-1]
+    shape = len(parents), given.batch
 
     def share(m: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         nodes, counts = carry
         n = given.spans - 1 - m
-        width, begin = widths[n], begins[n]
+        width, begin = jnp.asarray(layout.widths)[n], jnp.asarray(layout.begins)[n]
         place = begin, begin + width - 1
-        below, node = (entry(each, row(width, begin)) for each in (cells, nodes))
+        below, node = (row_of(each, layout.row(width, begin)) for each in (cells, nodes))
         weight = jnp.where(node > 0, jnp.log(node) - finite_or_zero(below), -jnp.inf)
         weight = weight if spans is None else weight + spans[place]
         weight = rows(weight, parents) + (table if constant else table[place])
         real = rows(node, parents) > 0
 
-        def of_split(split: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        def of_term(term: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             nodes, counts = carry
-            parts = row(split, begin), row(width - split, begin + split)
-            parts = list(zip(parts, children, strict=True))
-            left, right = (rows(entry(cells, at), own) for at, own in parts)
+            parts = list(zip(term_rows(layout, width, begin, term), children, strict=True))
+            left, right = (rows(row_of(cells, row), own) for row, own in parts)
             joint = jnp.where(real, jnp.exp(left + right + weight), 0)
-            for at, own in parts:
-                nodes = nodes.at[at, own].add(joint)
+            for row, own in parts:
+                nodes = nodes.at[row, own].add(joint)
             return nodes, counts + joint
 
         start = nodes, counts if constant else jnp.zeros(shape, counts.dtype)
-        nodes, found = jax.lax.fori_loop(1, width, of_split, start)
+        nodes, found = jax.lax.fori_loop(*layout.terms_of(width, 0), of_term, start)
         return nodes, found if constant else counts.at[place].set(found)
 
     start = nodes, jnp.zeros(shape if constant else (T, T, *shape), cells.dtype)
@@ -128,20 +124,28 @@ def _outside(given: Sentences, sums: Inside) -> tuple[Array, Array, Array]:
     return nodes, counts, top
 
 
+def prepared(
+    rules: GrammarRules, potentials: TreePotentials, length: Array
+) -> tuple[Layout, Sentences]:
+    """(layout, batch) of the arguments of a kernel."""
+    return plain(potentials.lexical.shape[0]), sentences(rules, potentials, length)
+
+
 def _value_kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    return _log_partition(inside(sentences(rules, potentials, length)))
+    return _log_partition(inside(*prepared(rules, potentials, length)))
 
 
 def _marginals_kernel(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> TreeMarginals:
-    given = sentences(rules, potentials, length)
-    sums = inside(given)
-    nodes, counts, top = _outside(given, sums)
-    tokens, (widths, begins) = np.arange(given.tokens), longer_spans(given.tokens)
-    spans = jnp.zeros((len(tokens), len(tokens), *nodes.shape[1:]), nodes.dtype)
-    spans = spans.at[begins, begins + widths - 1].set(nodes[row(widths, begins)])
-    return TreeMarginals(nodes[row(1, tokens)], counts, top, spans, _log_partition(sums))
+    layout, given = prepared(rules, potentials, length)
+    sums = inside(layout, given)
+    nodes, counts, top = _outside(layout, given, sums)
+    T = layout.tokens
+    places = (layout.begins, layout.begins + layout.widths - 1)
+    spans = jnp.zeros((T, T, *nodes.shape[1:]), nodes.dtype)
+    spans = spans.at[places].set(nodes[T : layout.rows])
+    return TreeMarginals(nodes[:T], counts, top, spans, _log_partition(sums))
 
 
 _value = of_one_example(_value_kernel)

@@ -12,18 +12,11 @@ from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.types import Array
+from jaxstruct.trees.oracles.charts import rank_pairs, ranked
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.recursion import (
-    FEW,
-    charts,
-    largest,
-    lift,
-    rank_pairs,
-    sentences,
-    top_scores,
-)
+from jaxstruct.trees.oracles.recursion import FEW, charts, largest, sentences
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
-from jaxstruct.trees.oracles.traceback import trees_below
+from jaxstruct.trees.oracles.traceback import OfValue, lift, pick, top_node, trees_below
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 MOST_BYTES = 2**28
@@ -48,13 +41,17 @@ def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Arr
 
 
 def _k_best(k: int, rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
-    given, rule = sentences(rules, potentials, length), largest(k)
-    found = charts(rule, given)
-    tops = jnp.swapaxes(top_scores(given, found.cells), 0, 1)  # [S, k, B]
-    tops = tops.reshape(-1, tops.shape[-1])
-    places = jnp.broadcast_to(lift(jnp.arange(len(tops), dtype=jnp.int32), tops[0]), tops.shape)
-    score, place = k_largest(k, tops, places)
-    tree = trees_below(rule, given, found, *jnp.divmod(place, k), score > -jnp.inf)
+    given, layout = sentences(rules, potentials, length), ranked(potentials.lexical.shape[0], k)
+    found = charts(largest(k), layout, given)
+    symbols, ranks = jnp.divmod(
+        lift(jnp.arange(potentials.lexical.shape[1] * k, dtype=jnp.int32), given.length), k
+    )
+    row = layout.row(given.length, 0)[None] + ranks
+    tops = pick(found.cells, row, symbols) + pick(given.potentials.root, symbols)
+    places = (jnp.broadcast_to(leaf, tops.shape) for leaf in (symbols, ranks))
+    score, (symbol, rank) = k_largest(k, tops, tuple(places))
+    top, there = top_node(given, symbol, rank), score > -jnp.inf
+    tree = trees_below(layout, given, found, top, there, OfValue(k))
     return Parsed(jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree), score)
 
 

@@ -94,11 +94,6 @@ def larger(a: Array, b: Array) -> Array:
     return jnp.where(a > b, a, b)
 
 
-def smaller(a: Array, b: Array) -> Array:
-    """min(a, b), as `larger`."""
-    return jnp.where(a < b, a, b)
-
-
 def rows(table: Array, index: Array) -> Array:
     """table[index] along axis 0, in bounds by promise."""
     return table.at[index].get(mode="promise_in_bounds")

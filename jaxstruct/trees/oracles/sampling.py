@@ -13,21 +13,21 @@ import jax.numpy as jnp
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.draws import drawn, noise
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.inside_outside import inside
+from jaxstruct.trees.oracles.inside_outside import inside, prepared
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.recursion import Sums, sentences
-from jaxstruct.trees.oracles.traceback import OF_GROUP, most_groups, trees_below
+from jaxstruct.trees.oracles.traceback import OF_GROUP, Drawn, most_groups, top_node, trees_below
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
 
 def _kernel(
     rules: GrammarRules, potentials: TreePotentials, length: Array, top_noise: Array, *own: Array
 ) -> BinaryTree:
-    given = sentences(rules, potentials, length)
-    sums = inside(given, keep=True)
+    layout, given = prepared(rules, potentials, length)
+    sums = inside(layout, given, keep=True)
     symbol = drawn(sums.top, top_noise)
     there = jnp.broadcast_to(sums.shift > -jnp.inf, symbol.shape)
-    return trees_below(Sums(own), given, sums.charts, symbol, jnp.int32(0), there)
+    top = top_node(given, symbol, jnp.int32(0))
+    return trees_below(layout, given, sums.charts, top, there, Drawn(own))
 
 
 _of_one = of_one_example(_kernel)

@@ -2,7 +2,7 @@
 
 What made a node is one of the terms that were reduced to its value: its first one that has this
 value, or of several trees the one whose turn it is, or a draw. So are found, one after the other,
-the group of its rule, the rule, and the term: the split and the places of both parts.
+the group of its rule, the rule, and the term.
 
 A parent knows the preorder numbers of its children. The left child has the next number. The right
 child comes after the w - 1 inner nodes of a left child of w tokens. So no stack is needed.
@@ -12,13 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.draws import drawn
+from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.recursion import Best, Charts, Sentences, first_best, lift, row
+from jaxstruct.trees.oracles.chart_levels import NodeCounts, levels_below
+from jaxstruct.trees.oracles.charts import Layout
+from jaxstruct.trees.oracles.recursion import Charts, Sentences, term_rows
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
 from jaxstruct.trees.potentials import PADDING
 
@@ -28,7 +32,7 @@ class Node(NamedTuple):
 
     Fields:
       symbol, begin, end: int32; begin..end - 1 are its tokens.
-      state: its place in the cell: a level, or a rank.
+      state: what else the search must know of it, one integer: its level, or its rank.
     """
 
     symbol: Array
@@ -118,6 +122,15 @@ def trace_back(
     return jax.lax.fori_loop(0, tokens - 1, step, trees).tree
 
 
+def first_best(values: Array) -> tuple[Array, Array]:
+    """(max, lowest index of it) along axis 0."""
+    top = jnp.max(values, axis=0)
+    count = values.shape[0]
+    index = jnp.arange(count, dtype=jnp.int32).reshape(-1, *(1,) * (values.ndim - 1))
+    where = jnp.min(jnp.where(values == top[None], index, count - 1), axis=0)
+    return top, where
+
+
 def pick(table: Array, *index: Array) -> Array:
     """table[index.., b] of a table [.., B] or [.., 1], with an index [.., B] for each other axis.
 
@@ -133,6 +146,72 @@ def pick(table: Array, *index: Array) -> Array:
     return table.reshape(-1).at[flat].get(mode="promise_in_bounds")
 
 
+def lift(index: Array, like: Array) -> Array:
+    """[X] as [X, 1, .., 1] beside an array [.., B]."""
+    return index.reshape(-1, *(1,) * like.ndim)
+
+
+class Finder(Protocol):
+    """Which of the terms, or groups, or rules, of a node made it.
+
+    Fields:
+      ranks: how many levels of a span hold what is reduced together.
+    """
+
+    ranks: int
+
+    def weigh(self, values: Array, goal: Array) -> Array:
+        """How much each of some values counts for the node's own one."""
+        ...
+
+    def choose(self, weights: Array, turn: Array, n: Array, stage: int) -> tuple[Array, Array]:
+        """(place [.., B] among weights [X, .., B], the turn within it) of node n in preorder.
+
+        Args:
+          turn: how many of what counts come before. stage: 0 of groups, 1 of rules, 2 of terms.
+        """
+        ...
+
+
+class OfValue:
+    """What has the node's value; of several the one whose turn it is, the first of one rank."""
+
+    def __init__(self, ranks: int = 1) -> None:
+        """Of a rule that keeps so many ranks."""
+        self.ranks = ranks
+
+    def weigh(self, values: Array, goal: Array) -> Array:
+        """As in `Finder`."""
+        return (values == goal).astype(jnp.int32)
+
+    def choose(self, weights: Array, turn: Array, n: Array, stage: int) -> tuple[Array, Array]:
+        """As in `Finder`."""
+        del n, stage
+        if self.ranks == 1:
+            return first_best(weights > 0)[1], turn
+        total = jnp.cumsum(weights, axis=0, dtype=jnp.int32)
+        at = jnp.minimum(jnp.sum(total <= turn[None], axis=0, dtype=jnp.int32), len(weights) - 1)
+        return at, turn - jnp.take_along_axis(total - weights, at[None], axis=0)[0]
+
+
+class Drawn:
+    """A draw with the probabilities of the sums."""
+
+    ranks = 1
+
+    def __init__(self, noise: tuple[Array, ...]) -> None:
+        """Noise [T - 1, X, B] of each stage, X at least as many as there are to choose from."""
+        self.noise = noise
+
+    def weigh(self, values: Array, goal: Array) -> Array:
+        """As in `Finder`; shares of the node: their exp cannot overflow."""
+        return jnp.exp(values - finite_or_zero(goal))
+
+    def choose(self, weights: Array, turn: Array, n: Array, stage: int) -> tuple[Array, Array]:
+        """As in `Finder`."""
+        return drawn(jnp.log(weights), self.noise[stage][n, : len(weights)]), turn
+
+
 OF_GROUP = BLOCK * GROUP
 """Rules of a group."""
 
@@ -142,181 +221,103 @@ def most_groups(rules: int) -> int:
     return -(-rules // OF_GROUP)
 
 
-class _Made(NamedTuple):
-    """One node of each tree, whose fields are [1, .., B], and what it may have been made of.
+def _group(
+    given: Sentences, found: Charts, finder: Finder, symbol: Array, rows: tuple[Array, Array],
+    goal: Array,
+) -> tuple[Array, Array]:  # fmt: skip
+    """([X, .., B] how much each group counts, its row [1, .., B]), in the first row where any does.
 
-    Fields:
-      goal: its value. own: what it adds to p and m.
-      used: [rows, P, 1] beyond the last m with a tree, or None without levels.
+    Args:
+      symbol, rows, goal: [1, .., B].
     """
-
-    rule: Best
-    given: Sentences
-    found: Charts
-    node: Node
-    goal: Array
-    own: tuple[Array | int, Array | int]
-    used: Array | None
-
-    @property
-    def where(self) -> tuple[Array, Array]:
-        """First and last token."""
-        return self.node.begin, self.node.end - 1
-
-    def parts(self, split: Array, pair: Array) -> tuple[Array, Array, Array]:
-        """(left place, first and end of the right ones) of a split and a pair of places."""
-        width = self.node.end - self.node.begin
-        left, first, end = self.rule.parts(pair, self.node.state, self.own)
-        there = split < width
-        if self.used is not None:
-            split = jnp.minimum(split, width - 1)
-            there = there & pick(self.found.reached[..., None], row(split, self.node.begin), left)
-            p, other = first // self.rule.spread, row(width - split, self.node.begin + split)
-            end = jnp.minimum(end, p * self.rule.spread + pick(self.used, other, p))
-        return left, first, jnp.where(there, jnp.maximum(end, first), first)
-
-    def terms(self) -> tuple[Array, Array]:
-        """[X, 1, .., B] numbers of the terms that there may be, and how many, [1, .., B]."""
-        pairs, shape = self.rule.pairs, self.goal.shape
-        terms = jnp.arange((self.given.tokens - 1) * pairs, dtype=jnp.int32)
-        terms = lift(terms, self.goal[0])
-        _, first, end = self.parts(terms // pairs + 1, terms % pairs)
-        there = jnp.broadcast_to(end > first, (len(terms), *shape[1:])).reshape(len(terms), -1)
-        columns = jnp.arange(there.shape[1])[None]
-        places = jnp.where(there, jnp.cumsum(there, axis=0, dtype=jnp.int32) - 1, len(terms))
-        kept = jnp.zeros(there.shape, jnp.int32)
-        kept = kept.at[places, columns].set(terms.reshape(-1, 1), mode="drop")
-        count = jnp.sum(there, axis=0, dtype=jnp.int32)
-        return kept.reshape(-1, *shape), count.reshape(shape)
-
-    def weight(self, rule: Array, split: Array, left: Array, right: Array) -> Array:
-        """How much the terms of some rules, splits and places of the parts count."""
-        _, begin, end, _ = self.node
-        given, cells = self.given, self.found.cells
-        potentials, table, where = given.potentials, given.table.rules, self.where
-        own = pick(potentials.rules, *(() if potentials.rules.ndim == 2 else where), rule)
-        values = pick(cells, row(split, begin), left, table.lefts[rule])
-        other = row(end - begin - split, begin + split)
-        values = values + pick(cells, other, right, table.rights[rule]) + own
-        if potentials.spans is not None:
-            values = values + pick(potentials.spans, *where, self.node.symbol)
-        return self.rule.weigh(values, self.goal)
-
-    def weights(self, rules: Array, split: Array, pair: Array) -> Array:
-        """How much rules, splits or pairs of places count, over all right places."""
-        left, first, end = self.parts(split, pair)
-        split = jnp.minimum(split, self.node.end - self.node.begin - 1)
-
-        def more(n: Array | int, total: Array) -> Array:
-            right = jnp.minimum(first + n, self.rule.places - 1)
-            return total + jnp.where(first + n < end, self.weight(rules, split, left, right), 0)
-
-        shape = jnp.broadcast_shapes(rules.shape, end.shape)
-        nothing = jnp.zeros(shape, self.rule.weigh(self.goal, self.goal).dtype)
-        if self.rule.spread == 1:
-            return more(0, nothing)
-        return jax.lax.fori_loop(0, jnp.max(end - first), more, nothing)
-
-    def right_place(self, rule: Array, split: Array, pair: Array) -> Array:
-        """The first of the right places that made it."""
-        left, first, end = self.parts(split, pair)
-        if self.rule.spread == 1:
-            return first
-        right = first + lift(jnp.arange(self.rule.spread, dtype=jnp.int32), split[0])
-        weights = self.weight(rule, split, left, jnp.minimum(right, self.rule.places - 1))
-        return first + first_best((weights > 0) & (right < end))[1][None]
-
-
-def _turn(made: _Made, at: Array) -> Array:
-    """How many lower ranks have the same value."""
-    (symbol, _, _, state), ranks = made.node, made.rule.ranks
-    if ranks == 1:
-        return jnp.zeros_like(state[0])
-    lower = lift(jnp.arange(ranks, dtype=jnp.int32), state[0])
-    same = pick(made.found.cells, at, lower, symbol) == made.goal
-    return jnp.sum(same & (lower < state), axis=0, dtype=jnp.int32)
-
-
-def _groups(made: _Made, at: Array) -> Array:
-    """[X, .., B] how much each group of the node's symbol counts."""
-    groups, table, symbol = made.found.groups, made.given.table, made.node.symbol
+    groups, table, (first, last) = found.groups, given.table.groups, rows
     assert groups is not None, "a way back needs charts that keep the groups"
-    count = most_groups(len(table.rules.parents))
-    places = lift(jnp.arange(count, dtype=jnp.int32), symbol[0])
-    real = places < table.groups.counts[symbol]
-    place = jnp.where(real, table.groups.starts[symbol] + places, 0)
-    ranks = made.node.state[None]
-    if made.rule.ranks > 1:
-        ranks = lift(jnp.arange(made.rule.ranks, dtype=jnp.int32), place)
-    weights = made.rule.weigh(pick(groups, at[None], ranks, place[None]), made.goal[None])
-    return jnp.sum(jnp.where(real[None], weights, 0), axis=0, dtype=weights.dtype)
+    places = lift(
+        jnp.arange(most_groups(len(given.table.rules.parents)), dtype=jnp.int32), symbol[0]
+    )
+    real = places < table.counts[symbol]
+    place = jnp.where(real, table.starts[symbol] + places, 0)
+    ranks = lift(jnp.arange(finder.ranks, dtype=jnp.int32), place)
+
+    def of_row(j: Array | int, best: tuple[Array, Array]) -> tuple[Array, Array]:
+        row = jnp.maximum(last - j, first)
+        weights = finder.weigh(pick(groups, row[None] + ranks, place[None]), goal[None])
+        new = jnp.sum(jnp.where(real[None], weights, 0), axis=0, dtype=weights.dtype)
+        hit = jnp.any(new > 0, axis=0, keepdims=True)
+        return jnp.where(hit, new, best[0]), jnp.where(hit, row, best[1])
+
+    nothing = jnp.zeros(real.shape, finder.weigh(goal, goal).dtype), first
+    return jax.lax.fori_loop(0, jnp.max(last - first) + 1, of_row, nothing)
 
 
-def _search(rule: Best, given: Sentences, found: Charts, n: Array, node: Node) -> Choice:
+def _search(
+    layout: Layout, given: Sentences, found: Charts, finder: Finder, counts: NodeCounts | None,
+    n: Array, node: Node,
+) -> Choice:  # fmt: skip
     """(rule, split, states of both parts) of one node of each tree."""
-    node = Node(*(leaf[None] for leaf in node))
-    symbol, begin, end, state = node
-    at, table, pairs = row(end - begin, begin), given.table, rule.pairs
-    counts, used, p, m = given.counts, None, 0, 0
+    symbol, begin, end, state = (leaf[None] for leaf in node)
+    width, where, potentials, table = end - begin, (begin, end - 1), given.potentials, given.table
+    base = layout.row(width, begin)
+    goal = pick(found.cells, base + state, symbol)
+    turn, levels = jnp.zeros_like(node.state), (base, base)
+    if finder.ranks > 1:
+        lower = lift(jnp.arange(finder.ranks, dtype=jnp.int32), node.state)
+        same = pick(found.cells, base + lower, symbol) == goal
+        turn = jnp.sum(same & (lower < state), axis=0, dtype=jnp.int32)
     if counts is not None:
-        m = pick(counts.matched, begin, end - 1, symbol).astype(jnp.int32)
-        p = 0 if counts.predicted is None else pick(counts.predicted, symbol)
-    if found.reached is not None:
-        reached = found.reached.reshape(-1, *rule.shape)
-        used = jnp.max(jnp.where(reached, jnp.arange(1, rule.spread + 1), 0), 2, keepdims=True)
-    made = _Made(rule, given, found, node, pick(found.cells, at, state, symbol), (p, m), used)
-    group, turn = rule.pick(_groups(made, at), _turn(made, at), n, 0)
-    most = min(OF_GROUP, len(table.rules.parents))
-    place = lift(jnp.arange(most, dtype=jnp.int32), group)
+        matched = pick(counts.matched, *where, symbol).astype(jnp.int32)
+        predicted = 0 if counts.predicted is None else counts.predicted[symbol]
+        below = levels_below(layout, width, state, matched, predicted)
+        levels = base + below[0], base + below[1]
+    total, row = _group(given, found, finder, symbol, levels, goal)
+    group, turn = finder.choose(total, turn, n, 0)
+    place = lift(jnp.arange(OF_GROUP, dtype=jnp.int32), group)
     rules = table.blocks.begins[symbol] + OF_GROUP * group[None] + place
     real = rules < table.blocks.ends[symbol]
     rules = jnp.minimum(rules, table.rules.parents.shape[0] - 1)
+    first, stop = layout.terms_of(width, row - base)
 
-    every, count = None, (jnp.max(end - begin) - 1) * pairs
-    if made.used is not None:
-        every, own = made.terms()
-        count = jnp.max(own)
+    def weights(rule: Array, term: Array) -> Array:
+        """Of rules with one term, or of terms with one rule."""
+        own = pick(potentials.rules, *(() if potentials.rules.ndim == 2 else where), rule)
+        there = term < stop
+        left, right = term_rows(layout, width, begin, jnp.where(there, term, first))
+        values = pick(found.cells, left, table.rules.lefts[rule])
+        values = values + pick(found.cells, right, table.rules.rights[rule]) + own
+        if potentials.spans is not None:
+            values = values + pick(potentials.spans, *where, symbol)
+        return jnp.where(there, finder.weigh(values, goal), 0)
 
-    def of_rules(n: Array, total: Array) -> Array:
-        term = n if every is None else every[n]
-        new = made.weights(rules, term // pairs + 1, term % pairs)
-        return total + (new if every is None else jnp.where(n < own, new, 0))
+    def more(j: Array, total: Array) -> Array:
+        return total + weights(rules, first + j)
 
-    def of_splits(pair: Array | int, total: Array) -> Array:
-        return total + made.weights(chosen, splits, pair)
-
-    nothing = jnp.zeros(rules.shape, rule.weigh(made.goal, made.goal).dtype)
-    total = jax.lax.fori_loop(0, count, of_rules, nothing)
-    chosen, turn = rule.pick(jnp.where(real, total, 0), turn, n, 1)
-    chosen = jnp.take_along_axis(rules, chosen[None], axis=0)
-    splits = lift(jnp.arange(1, given.tokens, dtype=jnp.int32), group)
-    nothing = jnp.zeros((len(splits), *group.shape), nothing.dtype)
-    total = (
-        of_splits(jnp.int32(0), nothing)
-        if pairs == 1
-        else jax.lax.fori_loop(0, pairs, of_splits, nothing)
-    )
-    split, turn = rule.pick(total, turn, n, 2)
-    split = jnp.minimum(split[None] + 1, end - begin - 1)
-    pair = jnp.zeros_like(split)
-    if pairs > 1:
-        every = lift(jnp.arange(pairs, dtype=jnp.int32), group)
-        pair = rule.pick(made.weights(chosen, split, every), turn, n, 3)[0][None]
-    left, right = made.parts(split, pair)[0], made.right_place(chosen, split, pair)
-    return Choice(*(leaf[0] for leaf in jnp.broadcast_arrays(chosen, split, left, right)))
+    nothing = jnp.zeros(rules.shape, finder.weigh(goal, goal).dtype)
+    total = jax.lax.fori_loop(0, jnp.max(stop - first), more, nothing)
+    at, turn = finder.choose(jnp.where(real, total, 0), turn, n, 1)
+    rule = jnp.take_along_axis(rules, at[None], axis=0)
+    terms = first + lift(jnp.arange(layout.most_terms, dtype=jnp.int32), at)
+    at, _ = finder.choose(weights(rule, terms), turn, n, 2)
+    term = jnp.minimum(first[0] + at, stop[0] - 1)
+    return Choice(rule[0], *jnp.moveaxis(jnp.asarray(layout.terms)[term], -1, 0))
 
 
 def trees_below(
-    rule: Best, given: Sentences, found: Charts, symbol: Array, state: Array, there: Array
-) -> BinaryTree:
-    """The trees below top nodes [.., B] over whole sentences.
+    layout: Layout, given: Sentences, found: Charts, top: Node, there: Array,
+    finder: Finder | None = None, counts: NodeCounts | None = None,
+) -> BinaryTree:  # fmt: skip
+    """The trees below top nodes [.., B].
 
     Args:
-      rule, given, found: charts of the batch, and what they are of.
-      symbol, state: of the top nodes. there: [.., B] False where there is no tree.
+      layout, given, found: charts of the batch, and what they are of.
+      top: of `top_node`. there: [.., B] False where there is no tree.
+      finder: of the terms; None for the first ones that have the value. counts: as in `charts`.
     """
-    length = jnp.broadcast_to(given.length, symbol.shape)
-    top = Node(symbol, jnp.zeros_like(length), length, jnp.broadcast_to(state, symbol.shape))
     children = given.table.rules.lefts, given.table.rules.rights
-    search = partial(_search, rule, given, found)
-    return trace_back(given.tokens, top.end, top, there, children, search)
+    search = partial(_search, layout, given, found, finder or OfValue(), counts)
+    return trace_back(layout.tokens, top.end, top, there, children, search)
+
+
+def top_node(given: Sentences, symbol: Array, state: Array) -> Node:
+    """The node over the whole sentence, of symbols and states [.., B]."""
+    length = jnp.broadcast_to(given.length, symbol.shape)
+    return Node(symbol, jnp.zeros_like(length), length, jnp.broadcast_to(state, symbol.shape))

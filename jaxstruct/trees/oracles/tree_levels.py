@@ -23,9 +23,10 @@ from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.spec import one_example
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts
+from jaxstruct.trees.oracles.charts import layout
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.recursion import Best, charts, first_best, lift, sentences, top_scores
-from jaxstruct.trees.oracles.traceback import trees_below
+from jaxstruct.trees.oracles.recursion import Best, charts, sentences
+from jaxstruct.trees.oracles.traceback import first_best, lift, pick, top_node, trees_below
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 
@@ -47,15 +48,31 @@ class BestTreeLevel(NamedTuple):
     value: Array
 
 
+def _shape(sizes: LevelSizes) -> tuple[int, ...]:
+    matched = (sizes.matched[-1],)
+    return matched if sizes.predicted is None else (sizes.predicted[-1], *matched)
+
+
 def _trees_kernel(
     sizes: LevelSizes, rules: GrammarRules, potentials: TreePotentials, counts: NodeCounts | None,
     length: Array, *lines: Array,
 ) -> tuple[Array, Parsed]:  # fmt: skip
     """(levels, the trees of these): of every level, or of the best one of lines."""
-    given = sentences(rules, potentials, length, counts, lines)
-    rule = Best(*sizes.pair)
-    found = charts(rule, given)
-    score, symbol = first_best(jnp.swapaxes(top_scores(given, found.cells), 0, 1))  # [P M, B]
+    given, plan = sentences(rules, potentials, length, (counts, lines)), layout(*sizes)
+    if counts is not None and counts.predicted is not None:
+        if counts.predicted.shape[-1] != 1:
+            raise ValueError(
+                "counts.predicted must be shared by all sentences of a batch: use jax.vmap with "
+                "None for it"
+            )
+        counts = counts._replace(predicted=counts.predicted[..., 0])
+    found = charts(Best(), plan, given, counts)
+    index = jnp.asarray(plan.index.reshape(plan.tokens + 1, -1))[given.length].T
+    row = plan.row(given.length, 0)[None] + jnp.maximum(index, 0)
+    symbols = jnp.arange(found.cells.shape[1], dtype=jnp.int32)[None, :, None]
+    tops = pick(found.cells, row[:, None], symbols) + given.potentials.root[None]
+    tops = jnp.where((index >= 0)[:, None], tops, -jnp.inf)
+    score, symbol = first_best(jnp.swapaxes(tops, 0, 1))  # [P M, B]
     level = jnp.broadcast_to(lift(jnp.arange(len(score), dtype=jnp.int32), score[0]), score.shape)
     if lines:
         offsets, slopes, valid = (leaf.reshape(-1, leaf.shape[-1]) for leaf in lines)
@@ -63,10 +80,12 @@ def _trees_kernel(
         values = jnp.where(usable, offsets + slopes * jnp.where(usable, score, 0), -jnp.inf)
         value, best = first_best(values)
         score = jnp.where(value > -jnp.inf, score, -jnp.inf)
-        level, score, symbol = (
-            jnp.take_along_axis(each, best[None], axis=0) for each in (level, score, symbol)
+        level, score, symbol, index = (
+            jnp.take_along_axis(each, best[None], axis=0)
+            for each in (level, score, symbol, jnp.broadcast_to(index, score.shape))
         )
-    tree = trees_below(rule, given, found, symbol, level, score > -jnp.inf)
+    top, there = top_node(given, symbol, jnp.maximum(index, 0)), score > -jnp.inf
+    tree = trees_below(plan, given, found, top, there, counts=counts)
     return level, Parsed(jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree), score)
 
 
@@ -157,7 +176,7 @@ def level_trees(
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
     _, found = oracle(sizes)(*arguments)
-    return jax.tree.map(lambda leaf: leaf.reshape(*sizes.shape, *leaf.shape[1:]), found)
+    return jax.tree.map(lambda leaf: leaf.reshape(*_shape(sizes), *leaf.shape[1:]), found)
 
 
 def best_of_tree_levels(
@@ -191,7 +210,7 @@ def best_of_tree_levels(
     dtype = arguments[1].lexical.dtype
     offsets, slopes = jnp.asarray(offsets, dtype), jnp.asarray(slopes, dtype)
     valid = jnp.ones(offsets.shape, bool) if valid is None else jnp.asarray(valid, bool)
-    shape = sizes.shape
+    shape = _shape(sizes)
     if not shape == offsets.shape == slopes.shape == valid.shape:
         raise ValueError(
             f"offsets, slopes and valid must all be {list(shape)}, one for each level, got shapes "

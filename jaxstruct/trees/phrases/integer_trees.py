@@ -65,8 +65,8 @@ def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
     missing = _missing(grammar, normal, read, terminals, triples, rules, above)
     report = tuple(dict.fromkeys(missing))
     inner = (rules, *np.array(spans, np.int32).reshape(len(spans), 3).T)
-    tree = BinaryTree(_pad(above, length), *(_pad(column, length - 1) for column in inner))
-    return Encoding(None if report else tree, _pad(terminals, length), report)
+    found = BinaryTree(_pad(above, length), *(_pad(column, length - 1) for column in inner))
+    return Encoding(None if report else found, _pad(terminals, length), report)
 
 
 def _pad(values: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
@@ -104,13 +104,13 @@ def _missing(
     root = numbers_of(grammar.symbols).get(normal.label, -1)
     if root < 0 or not grammar.root_counts[root]:
         yield f"the root {normal.label}"
-    for at in np.flatnonzero(rules < 0):
+    for at in np.flatnonzero(rules < 0).tolist():
         parent, left, right = triples[at]
         yield f"the binary rule {parent} -> {left} {right}"
     size = max(len(grammar.symbols), len(grammar.terminals))
     places = _places(grammar.lexical_rules, np.stack([above, terminals], axis=1), size)
     names = [leaf.label for leaf in leaves(normal)]
-    for token in np.flatnonzero(places < 0):
+    for token in np.flatnonzero(places < 0).tolist():
         if terminals[token] < 0:
             yield f"the terminal {read[token]}"
         else:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from jaxstruct.trees.oracles import k_best_trees as oracle
+from jaxstruct.trees.oracles.charts import rank_pairs
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees, sentence_bytes
-from jaxstruct.trees.oracles.recursion import FEW, rank_pairs
+from jaxstruct.trees.oracles.recursion import FEW
 from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import check_alone, check_k_best
