@@ -24,14 +24,13 @@ from jaxstruct.core.checks import text_of
 from jaxstruct.core.plain_values import Record, from_plain, record_of, to_plain
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.block_state import BlockDetails, BlockState, Held
 from jaxstruct.solvers.loop.host_loop import Best, RunState, StartCounters
 from jaxstruct.solvers.loop.trace import Entry, Statistics, Trace, trace_of
 from jaxstruct.solvers.memory import Memory
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate
-from jaxstruct.solvers.out_of_core.block_state import BlockDetails, BlockState
-from jaxstruct.solvers.out_of_core.plane_cache import Held
 from jaxstruct.solvers.solution import FitDetails, Solution
 
 CHECKPOINT = Schema("checkpoint", "jaxstruct-checkpoint", 8, "save_solution or fit(checkpoint=...)")

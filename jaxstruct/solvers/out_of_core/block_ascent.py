@@ -19,6 +19,7 @@ import numpy as np
 from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.block_state import BlockState
 from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState, searched
 from jaxstruct.solvers.n_slack.choices import (
     is_done,
@@ -57,7 +58,6 @@ from jaxstruct.solvers.objective.certificate import (
 from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty_numbers
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.objective.scaling import Scaled, least_multiple, multiple, ray_of
-from jaxstruct.solvers.out_of_core.block_state import BlockState
 from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
 from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
 from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated

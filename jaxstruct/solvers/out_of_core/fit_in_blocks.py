@@ -19,6 +19,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.block_state import BlockDetails
 from jaxstruct.solvers.checkpoints.resuming import (
     digest_of_tree,
     fingerprint,
@@ -41,7 +42,6 @@ from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.block_checkpoints import BlockContent, planes_folder
-from jaxstruct.solvers.out_of_core.block_state import BlockDetails
 from jaxstruct.solvers.out_of_core.blocks import Blocks
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
 from jaxstruct.solvers.prepare import checked_rules

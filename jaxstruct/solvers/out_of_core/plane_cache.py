@@ -10,45 +10,18 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from jaxstruct.core.archive import Archive, DamagedFile, Schema, dump
 from jaxstruct.core.plain_values import from_plain, record_of, to_plain
+from jaxstruct.solvers.block_state import Contents, Held
 from jaxstruct.solvers.out_of_core.packed_sets import Amendment, Packed, amended
 
 PLANES = Schema("file of planes", "jaxstruct-planes", 2, "fit_in_blocks")
 _RECORDS = {"planes": record_of(Packed)}
 FILE = re.compile(r"planes_(\d{6,})_(\d+)\.npz")
 """The name of a file: the numbers of its block and of its writing."""
-
-
-class Held(NamedTuple):
-    """The packed working sets of a block.
-
-    Fields:
-      packed: where they are in memory. name: of the file, where they are in one.
-      digest: of the file, which ends in it; "" where nobody will ask.
-      planes, carrying: how many there are, and how many with a multiplier.
-      amendment: what is newer than the file.
-    """
-
-    packed: Packed | None
-    name: str
-    digest: str
-    planes: int
-    carrying: int
-    amendment: Amendment | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes in memory."""
-        return 0 if self.packed is None else self.packed.nbytes
-
-
-Contents = tuple[Held | None, ...]
-"""What a cache held at some moment, by block; None of blocks that have no planes yet."""
 
 
 class PlaneCache:
