@@ -120,7 +120,6 @@ def _scores(solution: js.Solution, x: np.ndarray) -> np.ndarray:
     return np.einsum("nif,f,ki->nk", x, solution.weights["features"], ITEMS - 1 - 2 * ORDERS)
 
 
-@pytest.mark.smoke
 def test_it_predicts_streams_and_goes_through_a_file(solution, model, tmp_path) -> None:
     expected = [
         [*np.array([*"abc"])[np.argsort(ORDERS[k])]] for k in _scores(solution, X).argmax(axis=1)
