@@ -80,13 +80,18 @@ class Charts(NamedTuple):
     places: Array | None = None
 
 
+def _places(*at: Any) -> tuple[Array, ...]:
+    """Of one dtype, whatever the mode of 64 bits."""
+    return tuple(jnp.asarray(one, jnp.int32) for one in at)
+
+
 def row(table: PyTree, n: Any, width: Array, first: Array | int, size: int) -> PyTree:
     """[.., size] values of row `width` of the n-th table."""
 
     def of_leaf(leaf: Array) -> Array:
         lead = leaf.shape[:-3]
-        start, sizes = (*(0,) * len(lead), n, width, first), (*lead, 1, 1, size)
-        return jax.lax.dynamic_slice(leaf, start, sizes).reshape(*lead, size)
+        start = _places(*(0,) * len(lead), n, width, first)
+        return jax.lax.dynamic_slice(leaf, start, (*lead, 1, 1, size)).reshape(*lead, size)
 
     return jax.tree.map(of_leaf, table)
 
@@ -95,7 +100,7 @@ def put(table: PyTree, n: Any, width: Array, first: Array | int, values: PyTree)
     """The tables with these values in row `width` of the n-th."""
 
     def of_leaf(leaf: Array, new: Array) -> Array:
-        start = (*(0,) * (leaf.ndim - 3), n, width, first)
+        start = _places(*(0,) * (leaf.ndim - 3), n, width, first)
         return jax.lax.dynamic_update_slice(leaf, new[..., None, None, :], start)
 
     return jax.tree.map(of_leaf, table, values)
