@@ -371,13 +371,12 @@ def _space_excess(
     space, model, zero = problem.space, problem.model, problem.initial_weights
     right = completed(model, Space() if coordinates else Space(add=space.add), zero)
     outputs, theta = given.outputs, model.potentials(w, x)
-    one_x, planes = jax.tree.map(lambda leaf: leaf[None], (x, outputs))
     last = jax.tree.map(lambda leaf: leaf[-1], outputs)
     scores = right.plane_scores(theta, outputs)
     c = jnp.sin(frequency * jnp.arange(1, len(scores) + 1)).astype(scores.dtype)
     c = c - jnp.mean(c)  # differences and kernels know differences alone
     u = right.combine(theta, outputs, c)
-    one_u = jax.tree.map(lambda leaf: leaf[None], u)
+    one_x, planes, one_u = jax.tree.map(lambda leaf: leaf[None], (x, outputs, u))
 
     def apart(values: Array) -> Array:
         return values - values[0]
@@ -387,14 +386,11 @@ def _space_excess(
             return weights
         return apart(right.plane_scores(model.potentials(weights, x), outputs))
 
-    def scored(action: Callable) -> Array:
-        return apart(right.plane_scores(action(x, u), outputs))
-
     calls = {  # of each function what is read of it, given itself or the right one
         "plane_scores": lambda own: own(theta, outputs),
         "combine": lambda own: own(theta, outputs, c),
         "add": lambda own: seen(own(zero, one_x, one_u)),
-        "gram_action": scored,
+        "gram_action": lambda own: apart(right.plane_scores(own(x, u), outputs)),
         "plane_values": lambda own: apart(own(w, one_x, planes)[0]),
         "add_planes": lambda own: seen(own(zero, one_x, planes, c[None])),
         "plane_gram": lambda own: own(x, y_true, outputs, last),
