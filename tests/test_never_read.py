@@ -167,7 +167,7 @@ def _dependencies(projective: bool) -> Case:
         "log Z": _slopes(lambda p: dependencies.log_partition(p, N, **kind)),
         "marginals": lambda p: dependencies.marginals(p, N, **kind),
         "sample": lambda p: dependencies.sample_tree(p, N, KEY, **kind),
-        "score": _slopes(lambda p: dependencies.score_tree(_of_jax(p), *y, N)),
+        "score": _slopes(lambda p: dependencies.score_tree(p, *y, N)),
     })  # fmt: skip
 
 

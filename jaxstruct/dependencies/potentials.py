@@ -63,6 +63,7 @@ def score_tree(potentials: Array, heads: Array, labels: Array, length: Array) ->
       potentials: [T + 1, T, R]. heads, labels: [T] int32; positions beyond `length` are ignored.
       length: int32 scalar.
     """
+    potentials = jnp.asarray(potentials)
     _, T, R = potentials.shape
     at = jnp.clip(heads, 0, T), jnp.arange(T), jnp.clip(labels, 0, R - 1)
     return jnp.sum(jnp.where(is_word(length, T), potentials[at], 0))
