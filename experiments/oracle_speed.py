@@ -29,9 +29,11 @@ from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
 from jaxstruct.assignments import best_matching
 from jaxstruct.chains.oracles.decoding import k_best, viterbi
+from jaxstruct.chains.oracles.sums import log_partition
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.dependencies import best_tree
+from jaxstruct.dependencies import log_partition as log_partition_of_trees
 from jaxstruct.graphs.edge_lists import grid_edges
 from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
@@ -82,6 +84,7 @@ def _chains(random: np.random.Generator, batch: int, dtype: str, labels: int, le
     return Case(batch, (potentials, np.full(batch, length, np.int32)), {
         "Viterbi": jax.vmap(viterbi, (axes, 0)),
         "2 best": jax.vmap(partial(k_best, k=2), (axes, 0)),
+        "log Z and gradient": jax.vmap(jax.value_and_grad(log_partition), (axes, 0)),
     })  # fmt: skip
 
 
@@ -109,8 +112,11 @@ def _dependencies(random: np.random.Generator, batch: int, dtype: str, words: in
     """Sentences with random scores of arcs."""
     arcs = random.normal(size=(batch, words + 1, words)).astype(dtype)
 
-    def ours(arcs: Array, projective: bool) -> Array:
+    def best(arcs: Array, projective: bool) -> Array:
         return best_tree(arcs[:, :, None], jnp.int32(words), projective=projective).heads
+
+    def sums(arcs: Array, projective: bool) -> Array:
+        return log_partition_of_trees(arcs[:, :, None], jnp.int32(words), projective=projective)
 
     others = {}
     with contextlib.suppress(ImportError):
@@ -119,10 +125,11 @@ def _dependencies(random: np.random.Generator, batch: int, dtype: str, words: in
         scores[:, 1:] = arcs.transpose(0, 2, 1)
         scores[:, 1:, 0] -= 1e6  # so that one word hangs on the root
         others["ufal.chu_liu_edmonds"] = lambda: [decode(one) for one in scores], batch
-    programs = {
-        "projective": jax.vmap(partial(ours, projective=True)),
-        "any": jax.vmap(partial(ours, projective=False)),
-    }
+    programs = {}
+    for kind, projective in (("projective", True), ("any", False)):
+        programs[kind] = jax.vmap(partial(best, projective=projective))
+        slopes = jax.value_and_grad(partial(sums, projective=projective))
+        programs[f"{kind}, log Z and gradient"] = jax.vmap(slopes)
     return Case(batch, (arcs,), programs, others)
 
 

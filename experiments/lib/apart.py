@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from experiments.lib import common, interrupts
@@ -21,8 +22,13 @@ GRACE = 10.0
 """Seconds that a process which Ctrl-C has stopped may take to write what it has finished."""
 
 
-def run_apart(options: AnyOptions, name: str) -> list[dict[str, Any]]:
+def run_apart(
+    options: AnyOptions, name: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> list[dict[str, Any]]:
     """The rows that the command of these options writes, with them, to OUTPUT/NAME.json.
+
+    Args:
+      environment: variables of the process beside those of this one.
 
     Raises:
       Stopped: Ctrl-C, after the process had written what it had finished.
@@ -30,10 +36,10 @@ def run_apart(options: AnyOptions, name: str) -> list[dict[str, Any]]:
     """
     arguments = flag_arguments(options.values())
     line = [sys.executable, "-m", f"experiments.{options.command}", *arguments]
-    environment = {**os.environ, PART: "1"}
+    own = {**os.environ, **environment, PART: "1"}
     part = stopped_path(options.output, name)
     part.unlink(missing_ok=True)
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment) as process:
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=own) as process:
         try:
             code = process.wait()
         except KeyboardInterrupt:

@@ -132,6 +132,22 @@ def bar_groups(
     return Plot(figure, _bar_table(title, groups, series, errors))
 
 
+def factors_across(names: Sequence[str], factors: Sequence[float], title: str, xlabel: str) -> Plot:
+    """A bar a name, from 1 to a factor on a logarithmic axis; for names that are many or long."""
+    _check_bars(names, {xlabel: factors}, {})
+    with _matplotlib().rc_context(STYLE):
+        figure, axes = _axes(title)
+        figure.set_size_inches(SIZE[0], max(SIZE[1], 0.25 * len(names)))
+        axes.set_xscale("log")
+        colours = [COLOURS[1] if factor >= 1 else COLOURS[2] for factor in factors]
+        axes.barh(names, [factor - 1 for factor in factors], left=1, color=colours)
+        axes.tick_params(axis="y", length=0, labelsize=9)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(xlabel)
+    return Plot(figure, _bar_table(title, names, {xlabel: factors}, {}))
+
+
 def curve_lines(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     title: str = "",

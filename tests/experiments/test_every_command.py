@@ -96,6 +96,7 @@ WRONG = {
                        "--points=1", "--gap=0"],
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
     "neural_handwriting": ["--machines=hmm", "--epochs=0", "--drop=1", "--letter_data=absent.data"],
+    "gpu": ["--families=odd", "--fits=snakes", "--part=table", "--batch=0"],
     "oracle_speed": ["--families=odd", "--sizes=0", "--repeats=0"],
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x", "--methods=", "--c_over_n=",

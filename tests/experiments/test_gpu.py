@@ -1,0 +1,51 @@
+"""experiments.gpu: what one process measures, and answers held against those of float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import gpu
+from experiments.gpu import Options
+from tests.experiments.scripts import kept_settings
+
+SMALL = Options(families=("chains", "matchings"), sizes=1, batch=2, repeats=1, fits=())
+
+
+def test_a_machine_without_an_accelerator_is_refused(tmp_path):
+    options = SMALL.replace(part="accelerator", output=str(tmp_path))
+    with kept_settings(), pytest.raises(ValueError, match="jax sees no accelerator here"):
+        gpu.run(options)
+
+
+def test_processes_beside_each_other(tmp_path, monkeypatch):
+    """In this process, the CPU in place of an accelerator."""
+    rows_of = gpu._rows
+
+    def apart(options, name, environment):
+        assert environment == ({} if options.part == "accelerator" else {"JAX_PLATFORMS": "cpu"})
+        with kept_settings():
+            gpu.common.prepare(options)
+            part = "cpu" if options.part == "accelerator" else options.part
+            monkeypatch.setattr(gpu, "_name", lambda own: f"gpu_{own}_{options.part}")
+            return rows_of(part, options)
+
+    monkeypatch.setattr(gpu, "run_apart", apart)
+    rows = gpu.run(SMALL.replace(output=str(tmp_path))).numbers["rows"]
+    assert {row["family"] for row in rows} == {"chains", "matchings"}
+    for row in rows:
+        assert row["error"] < 1e-5 and row["differ"] == 0 and row["times"] > 0, row
+    assert not list(tmp_path.glob("*.npz")) and (tmp_path / "gpu.png").exists()
+
+
+def test_a_wrong_answer_shows(tmp_path):
+    given = [(np.array([1.0, 9.0]), np.array([1, 2])), (np.array([1.0, 4.0]), np.array([1, 3]))]
+    rows = []
+    for number, answer in enumerate(given):
+        np.savez(tmp_path / f"{number}.npz", *answer)
+        rows.append({"family": "f", "size": "1", "program": "p", "rate": 2.0, "device": "d",
+                     "answer": str(tmp_path / f"{number}.npz")})  # fmt: skip
+    np.savez(tmp_path / "cpu.npz", 0)
+    cpu = rows[0] | {"rate": 1.0, "answer": str(tmp_path / "cpu.npz")}
+    row = gpu._beside(rows[0], cpu, rows[1])
+    assert (row["error"], row["differ"], row["times"]) == (1.0, 0.5, 2.0)
