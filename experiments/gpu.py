@@ -26,8 +26,8 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot, factors_across
 from experiments.lib.report import Table, rows_table
 from experiments.lib.timing import compile_ahead, in_turns
-from experiments.oracle_speed import FAMILIES
 from experiments.tasks.benchmarks import TASKS
+from experiments.tasks.oracle_cases import FAMILIES
 
 PARTS = ("accelerator", "cpu", "truth")
 FITS = ("digits", "digits_large_C", "texts", "sentences", "points")

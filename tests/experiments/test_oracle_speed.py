@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from experiments import oracle_speed
-from experiments.oracle_speed import FAMILIES, Case, Options
+from experiments.oracle_speed import Options
+from experiments.tasks.oracle_cases import FAMILIES, Case
 from tests.experiments.scripts import kept_settings
 
 
