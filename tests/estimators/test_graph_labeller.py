@@ -66,5 +66,5 @@ def test_a_graph_without_attributes_learns_by_its_edges(tmp_path) -> None:
 
 def test_errors_name_the_graph() -> None:
     X, y = paths()
-    with refused(r"labels\[0\] has 3 labels, but graphs\[0\] has 4 nodes"):
+    with refused(r"labels\[0\] has 3 entries, but graphs\[0\] has 4: one each"):
         GraphLabeller().fit(X, [y[0][:3], *y[1:]])

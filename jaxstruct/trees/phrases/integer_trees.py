@@ -138,7 +138,7 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
     columns = []
     for name, leaf in tree._asdict().items():
         within = range(-1, len(grammar.symbols)) if name == "symbols" else None
-        axes = "T" if name == "symbols" else "T-1"
+        axes = "T" if name == "symbols" else "N"  # each is padded to a size of its own
         columns.append(array(f"tree.{name}", leaf, axes, sizes=sizes, within=within).tolist())
     tree = BinaryTree(*columns)
     length = sum(symbol >= 0 for symbol in tree.symbols)

@@ -114,7 +114,6 @@ def test_the_words_of_methods_name_the_machines_of_both_tables():
         ("perceptron, averaged", "degree 2", CHOSEN, None), ("SVM", "degree 2", CHOSEN, "svm2"),
         *(("SVM", "degree 2", C, form) for form in PAPER_SVM for C in ("1/n", "1")),
     ]  # fmt: skip
-    assert named["coordinates"] == [("CRF", "degree 2", CHOSEN, None)]
     assert named["linear"][-1] == ("SVM", "linear", CHOSEN, "svm2")
     compared = [row.method for own in jobs.values() for job in own for row in job.rows
                 if row.compared and row.setting == CHOSEN]  # fmt: skip
