@@ -22,7 +22,8 @@ def verdict(name: str, numbers: Mapping[str, Any]) -> str:
 
 def certified(numbers: Mapping[str, Any]) -> str:
     """How many of the trainings are solved as exactly as they were to be."""
-    states = [row["status"] for row in numbers.get("rows", ()) if row.get("status") is not None]
+    rows = [row for row in numbers.get("rows", ()) if isinstance(row, Mapping)]
+    states = [row["status"] for row in rows if row.get("status") is not None]
     if not states:
         return ""
     ended = sum(Status[str(getattr(state, "name", state))].solved for state in states)

@@ -398,6 +398,7 @@ def test_verdicts_are_of_the_numbers():
     assert "2.002 % above" in found or "2.00" in found
     assert "2.0 to 4.0 %" in found and "1 of 2 trainings" in found
     assert verdict("parsing", {"tables": []}) == ""
+    assert verdict("named_entities", {"rows": [("CRF", 4.0)]}) == ""
     trials = [
         {"part": "table", "n": 4, "test_error": error, "status": "EPSILON"} for error in (14, 15)
     ]
