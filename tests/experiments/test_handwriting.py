@@ -56,7 +56,7 @@ def data(options) -> Data:
 def weights(options, outcome):
     with np.load(options.model, allow_pickle=False) as stored:
         names = ("emissions", "transitions")
-        return {name: stored[f".weights['{name}']"].astype(np.float64) for name in names}
+        return {name: stored[f"weights.by_path.['{name}']"].astype(np.float64) for name in names}
 
 
 def scores(weights, pixels):

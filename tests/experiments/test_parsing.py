@@ -237,8 +237,8 @@ def check_trained_again(options, store):
     folder = Path(options.output) / parsing_kept.FOLDER
     before = (folder / "pcfg.json").read_bytes()
     try:
-        found = parsing_kept.kept(store, "pcfg", lambda path: {"new": path.name})
-        assert found == {"new": "pcfg"}
+        found = parsing_kept.kept(store, "pcfg", lambda: {"new": 1})
+        assert found == {"new": 1}
     finally:
         (folder / "pcfg.json").write_bytes(before)
 
@@ -322,7 +322,7 @@ def test_folds_with_features_of_spans(options, tmp_path):
         shares = [fold[0] * len(each.test) for fold, each in zip(test["folds"], folds, strict=True)]
         assert sum(shares) == pytest.approx(sum(test["right"]))
     pcfg, svm = found.numbers["rows"]
-    assert svm["numbers"]["model"] == [None, None] and svm["numbers"]["status"].name == "EPSILON"
+    assert svm["numbers"]["status"].name == "EPSILON"
     assert svm["numbers"]["test"]["same_tree"] > pcfg["numbers"]["test"]["same_tree"] > 0.5
     with pytest.raises(ValueError, match="folds: got 90, expected 0, or 2 to 89"):
         folds_of(treebank, own.replace(folds=90))

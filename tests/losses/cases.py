@@ -155,9 +155,13 @@ def _wide(labels: list, y: np.ndarray) -> list:
 _MAKERS = dict(zip(OUTPUT_TYPES, (_classes, _chains, _trees, _alignments, _graphs), strict=True))
 
 
-@cache
 def case(output_type: str, **options: str) -> Case:
-    """The examples of an output type; options of its maker."""
+    """The examples of an output type, kept for each mode of 64 bits; options of its maker."""
+    return _case(output_type, jax.config.jax_enable_x64, **options)
+
+
+@cache
+def _case(output_type: str, x64: bool, **options: str) -> Case:
     return _MAKERS[output_type](np.random.default_rng(OUTPUT_TYPES.index(output_type)), **options)
 
 
