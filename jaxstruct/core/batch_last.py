@@ -154,6 +154,11 @@ def of_one_example(kernel: Callable, scores: Callable | None = None) -> Callable
     return one
 
 
+def batch_size(*arguments: Any) -> int:
+    """B: the largest trailing axis (an argument that all examples share has 1)."""
+    return max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+
+
 def in_column_blocks(kernel: Callable, width: int, *, of_memory: bool = False) -> Callable:
     """The batch-last kernel that works through a wide batch block by block.
 

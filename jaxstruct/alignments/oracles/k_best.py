@@ -21,6 +21,7 @@ from jaxstruct.alignments.potentials import (
     checked_pair,
     score_operations,
 )
+from jaxstruct.core.batch_last import batch_size
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.semiring import Best, Levels, Ranked, Sorted
@@ -51,7 +52,7 @@ def _alignments(
 
 def _k_best(k: int, local: bool, potentials: AlignmentPotentials, lengths: Array) -> Alignment:
     rule = (Ranked if k <= FEW else Sorted)(k)
-    batch, dtype = recursion.batch_size(potentials, lengths), potentials.pairs.dtype
+    batch, dtype = batch_size(potentials, lengths), potentials.pairs.dtype
     given = Given(potentials, lengths, rule.of(jnp.zeros(batch, dtype)))
     kept = recursion.values(rule, local, given)
     values, d, i = recursion.ends(rule, local, given, kept)
@@ -67,7 +68,7 @@ def _best_of_levels(
     first: Array,
 ) -> Alignment:  # fmt: skip
     rule = Levels(np.array(targets))
-    batch, dtype = recursion.batch_size(potentials, lengths, steps, first), potentials.pairs.dtype
+    batch, dtype = batch_size(potentials, lengths, steps, first), potentials.pairs.dtype
     levels = jnp.broadcast_to(jnp.arange(rule.levels, dtype=jnp.int32)[:, None],
                               (rule.levels, batch))  # fmt: skip
     begin = jnp.where(levels == first[None], 0, -jnp.inf).astype(dtype)

@@ -22,6 +22,7 @@ from jaxstruct.alignments.potentials import (
     checked_pair,
     score_operations,
 )
+from jaxstruct.core.batch_last import batch_size
 from jaxstruct.core.semiring import Best
 from jaxstruct.core.types import Array
 
@@ -55,7 +56,7 @@ def _with_ends(ends: _Ends, own: recursion.Diagonal) -> _Ends:
 
 def _fill(local: bool, potentials: AlignmentPotentials, lengths: Array) -> tuple[_Ends, Array]:
     """(best ends, sources [d, M + 1, B] int8)."""
-    batch, pairs = recursion.batch_size(potentials, lengths), potentials.pairs
+    batch, pairs = batch_size(potentials, lengths), potentials.pairs
     given = recursion.Given(potentials, lengths, jnp.zeros(1, pairs.dtype))
     never = jnp.full((len(pairs) + 1, batch), -jnp.inf, pairs.dtype)
     nowhere = _Ends(never, jnp.zeros(never.shape, jnp.int32))

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR, AlignmentPotentials
-from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+from jaxstruct.core.batch_last import batch_size, in_column_blocks, of_one_example
 from jaxstruct.core.semiring import Best
 from jaxstruct.core.types import Array, PyTree
 
@@ -74,11 +74,6 @@ class Diagonal(NamedTuple):
     whole: PyTree
     inside: Array
     ends: Array
-
-
-def batch_size(*arguments: Any) -> int:
-    """B: the largest trailing axis (an argument that all examples share has 1)."""
-    return max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
 
 
 def _skewed(table: Array) -> Array:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
+from jaxstruct.core.batch_last import batch_size
 from jaxstruct.core.loops import scan_first
 from jaxstruct.core.semiring import Best, lift
 from jaxstruct.core.types import Array, PyTree
@@ -43,11 +44,6 @@ class Step(NamedTuple):
     transitions: Array | None
     triples: Array | None
     ways: Any
-
-
-def batch_size(*arguments: Any) -> int:
-    """B: the largest trailing axis (an argument that all examples share has 1)."""
-    return max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
 
 
 def all_steps(potentials: ChainPotentials, ways: Any = None) -> Step:

@@ -7,12 +7,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.batch_last import batch_size, of_one_example
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import (
     Layout,
     at_ends,
-    batch_of,
     first_argmax,
     laid_out,
     minus,
@@ -66,7 +65,7 @@ def _change(layout: Layout, state: _State) -> _State:
 
 
 def _kernel(potentials: GraphPotentials) -> Labelled:
-    layout = laid_out(potentials, batch_of(potentials))
+    layout = laid_out(potentials, batch_size(potentials))
     V, _, B = layout.nodes.shape
 
     def unfinished(state: _State) -> Array:

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.batch_last import batch_size, of_one_example
 from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.types import Array
-from jaxstruct.graphs.oracles.layout import Layout, batch_of, first_argmax, laid_out, summed_at
+from jaxstruct.graphs.oracles.layout import Layout, first_argmax, laid_out, summed_at
 from jaxstruct.graphs.potentials import (
     PADDING,
     GraphPotentials,
@@ -90,7 +90,7 @@ def _sums(layout: Layout, nodes: Array, pairs: Array) -> Array:
 
 
 def _scores_kernel(potentials: GraphPotentials) -> Array:
-    layout = laid_out(potentials, batch_of(potentials))
+    layout = laid_out(potentials, batch_size(potentials))
     beyond = ~layout.real[:, None] & (jnp.arange(layout.nodes.shape[1])[None, :, None] > 0)
     nodes, pairs = jnp.where(beyond, -jnp.inf, layout.nodes), layout.pairs
     scores = _sums(layout, finite_or_zero(nodes), finite_or_zero(pairs))

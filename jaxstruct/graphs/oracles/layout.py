@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
@@ -37,11 +36,6 @@ class Layout(NamedTuple):
     flipped: Array
     real: Array
     count: Array
-
-
-def batch_of(*trees: object) -> int:
-    """How wide the widest leaf is."""
-    return max(leaf.shape[-1] for leaf in jax.tree.leaves(trees))
 
 
 def arranged(potentials: GraphPotentials, batch: int) -> Layout:

@@ -32,6 +32,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.batch_last import batch_size
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.loops import scan_first
 from jaxstruct.core.semiring import Best, Sums, argmax_first
@@ -40,7 +41,6 @@ from jaxstruct.graphs.oracles.layout import (
     Layout,
     arranged,
     at_ends,
-    batch_of,
     first_argmax,
     minus,
     rows_at,
@@ -120,7 +120,7 @@ def begun(
     potentials: GraphPotentials, passes: Array, tolerance: Array, *rest: Array
 ) -> tuple[Layout, Layout, Array, Array]:
     """(arranged layout, the same widened, [B] passes, [B] tolerance) of a batch."""
-    batch = batch_of(potentials, passes, tolerance, rest)
+    batch = batch_size(potentials, passes, tolerance, rest)
     narrow = arranged(potentials, batch)
     tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(narrow.nodes.dtype)
     return narrow, widened(narrow, batch), jnp.broadcast_to(passes, (batch,)), tolerance

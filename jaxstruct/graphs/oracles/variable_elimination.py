@@ -20,13 +20,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.batch_last import batch_size, of_one_example
 from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.loops import scan_first
 from jaxstruct.core.semiring import Best, Sums
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.elimination import MOST_ENTRIES, Elimination
-from jaxstruct.graphs.oracles.layout import batch_of, minus
+from jaxstruct.graphs.oracles.layout import minus
 from jaxstruct.graphs.potentials import (
     PADDING,
     GraphMarginals,
@@ -141,7 +141,7 @@ def chosen_kernel(
     rule: Best, potentials: GraphPotentials, plan: Elimination, noise: Array | None = None
 ) -> Labelled:
     """Nodes in the reverse order of their elimination, each given those chosen before it."""
-    steps = _prepared(batch_of(potentials, plan, noise), potentials, plan)
+    steps = _prepared(batch_size(potentials, plan, noise), potentials, plan)
     V, S, _ = potentials.nodes.shape
     tables, _, total = _eliminated(rule, steps, S)
     C, B = tables.shape[1:]
@@ -240,7 +240,7 @@ def _beliefs(summed: bool, steps: _Steps, tables: Array, messages: Array, S: int
 
 def _other_kernel(potentials: GraphPotentials, plan: Elimination, labels: Array) -> Labelled:
     """Some node must have another label: the one where that costs least, then the best of these."""
-    batch = batch_of(potentials, plan, labels)
+    batch = batch_size(potentials, plan, labels)
     steps = _prepared(batch, potentials, plan)
     V, S, _ = potentials.nodes.shape
     labels = jnp.broadcast_to(labels, (V, batch))
@@ -299,7 +299,7 @@ def best_other(potentials: GraphPotentials, plan: Elimination, labels: Array) ->
 
 
 def _marginals_kernel(potentials: GraphPotentials, plan: Elimination) -> GraphMarginals:
-    steps = _prepared(batch_of(potentials, plan), potentials, plan)
+    steps = _prepared(batch_size(potentials, plan), potentials, plan)
     tables, messages, total = _eliminated(Sums(), steps, potentials.nodes.shape[1])
     beliefs = _beliefs(True, steps, tables, messages, potentials.nodes.shape[1])
     nodes, pairs = steps.counts(jnp.where((total > -jnp.inf)[None, None], beliefs, 0))
