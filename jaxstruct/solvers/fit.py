@@ -212,8 +212,8 @@ def _first(
         state, planes = cutting_plane.init(fixed.run), 0
     else:
         of_rows = in_rows_of(start, fixed.run.task, fixed.run.rows)
-        state = place.place(restart(fixed.run, of_rows, fixed.rules.C))
-        planes = _planes(fixed, state.sets)
+        own = restart(fixed.run, of_rows, fixed.rules.C)
+        state, planes = place.place(own), _planes(fixed, own.sets)
     counters = begin(planes, _before(fixed.rules.C, start))
     return run_state_at(state, state.weights), counters, start is not None
 
