@@ -25,6 +25,7 @@ from jaxstruct.core.contract import (
     Padding,
     Problem,
     Space,
+    Truth,
 )
 from jaxstruct.core.kept_programs import keep_programs
 from jaxstruct.core.prepared import Prepared
@@ -92,6 +93,7 @@ __all__ = [
     "SparseFeatures",
     "Status",
     "Trace",
+    "Truth",
     "alignments",
     "assignments",
     "baselines",

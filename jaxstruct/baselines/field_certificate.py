@@ -38,7 +38,7 @@ from jaxstruct.baselines.conditional_log_likelihood import Block, values_and_slo
 from jaxstruct.baselines.examples import labels_of
 from jaxstruct.baselines.kernel_coordinates import SquaredNorm
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.transposition import is_linear, linear_leaves, with_linear_leaves
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.certificate import roundings, roundings_of_terms
@@ -147,7 +147,7 @@ def block_sums(
     values, slope = values_and_slopes(problem, at, y)
     at, u = linear_leaves(at), linear_leaves(slope)
     sizes = reach if theta is None else _known([jnp.abs(leaf) for leaf in at], at)
-    truth = jax.tree.map(lambda leaf: leaf[:, None], y)
+    truth = jax.tree.map(lambda leaf: leaf[:, None], output_of(y))
     true = jax.vmap(problem.space.combine)(here, truth, jnp.ones((len(values), 1), eps.dtype))
     true = [jnp.abs(leaf) for leaf in linear_leaves(true)]
 

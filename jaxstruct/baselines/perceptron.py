@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.validation.checks import checked_buckets
@@ -185,7 +185,7 @@ def run_online(
             raise ValueError(f"{name} must be at least {least}, got {value}")
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     pairs = zip(inputs.parts, outputs.parts, strict=True)
-    examples = [on_device((without_gram(x), y), dtype) for x, y in pairs]
+    examples = [on_device((without_gram(x), output_of(y)), dtype) for x, y in pairs]
     now, late = (jax.tree.map(jnp.zeros_like, problem.initial_weights) for _ in range(2))
     walk, chunk = Walk(now, late, jnp.int32(0)), min(chunk, max(map(rows_of, outputs.parts)))
     mistakes, status, visits = [], None, 0

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.contract import Truth, output_of
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 
 class Buckets(NamedTuple):
@@ -97,6 +99,22 @@ def check_buckets(inputs: Buckets, outputs: Buckets | None) -> None:
         np.array_equal(a, b) for a, b in zip(inputs.index, outputs.index, strict=True)
     ):
         raise ValueError("inputs and outputs must be bucketed alike: their index arrays differ")
+
+
+def typed(dtype: jnp.dtype, tree: PyTree) -> PyTree:
+    """NumPy's arrays with floats in the dtype of the run."""
+
+    def of_leaf(leaf: AnyArray) -> np.ndarray:
+        leaf = np.asarray(leaf)
+        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
+
+    return jax.tree.map(of_leaf, tree)
+
+
+def typed_outputs(dtype: jnp.dtype, y_true: PyTree) -> PyTree:
+    """NumPy's arrays of int32; numbers beside them as in `typed`."""
+    y = jax.tree.map(lambda leaf: np.asarray(leaf).astype(np.int32), output_of(y_true))
+    return Truth(y, typed(dtype, y_true.numbers)) if isinstance(y_true, Truth) else y
 
 
 def rows_at(tree: PyTree, index: Array) -> PyTree:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
+
 from jaxstruct.core.length_buckets import PRICE
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.static import Static, static
@@ -43,6 +45,30 @@ class Contenders(NamedTuple):
     bounds: Array | None = None
 
 
+class Truth(NamedTuple):
+    """A true output with real numbers that a loss reads, such as the costs of a decision.
+
+    The loss, the oracles and the inference of a problem are handed the whole record as y_true, its
+    `check` as outputs. All else sees the output alone: F and planes are of it, working sets hold
+    it, oracles return what looks like it.
+
+    Fields:
+      output: y, integers. numbers: a pytree of real arrays; floats come in the dtype of the run.
+    """
+
+    output: PyTree
+    numbers: PyTree
+
+
+def output_of(y_true: PyTree) -> PyTree:
+    """The true output, or outputs by bucket, without the numbers beside it."""
+    return jax.tree.map(
+        lambda node: node.output if isinstance(node, Truth) else node,
+        y_true,
+        is_leaf=lambda node: isinstance(node, Truth),
+    )
+
+
 class Bounded(NamedTuple):
     """What an inexact oracle returns in place of its output.
 
@@ -63,7 +89,7 @@ class Model(NamedTuple):
         integers pass through.
       score: (theta, y) -> F, linear in theta; y are padded integers.
       decode: theta -> argmax_y F, ties to the lowest index.
-      loss: (y_true, y) -> Delta >= 0, with Delta(y, y) = 0.
+      loss: (y_true, y) -> Delta >= 0, with Delta(y, y) = 0; y_true may be a `Truth`.
     """
 
     potentials: Callable
@@ -259,6 +285,7 @@ class Padding:
       price: padded positions that a further bucket must save, for it is compiled, too.
       output_sizes: padded inputs [n, ...] -> a pytree as the outputs, of how many positions each
         leaf is padded to, 0 for a leaf [n, ...] without such an axis; None where no leaf has one.
+        Of a `Truth` it may say those of the output alone, where no number beside it has one.
       size: (the longest length in a bucket) -> what it is padded to.
       complete: padded inputs -> the same with what only training reads; None for nothing.
     """

@@ -22,6 +22,7 @@ from jaxstruct.core.contract import (
     Oracles,
     Problem,
     Space,
+    output_of,
 )
 from jaxstruct.core.draws import draw
 from jaxstruct.core.largest import largest
@@ -91,7 +92,7 @@ def _scores(listing: Listing, theta: PyTree) -> tuple[PyTree, Array]:
 
 def _advantages(listing: Listing, theta: PyTree, y: PyTree, outputs: PyTree, real: Array) -> Array:
     """[K] F(y_k) - F(y), -inf where no output stands."""
-    values = listing.plane_scores(theta, outputs) - listing.score(theta, y)
+    values = listing.plane_scores(theta, outputs) - listing.score(theta, output_of(y))
     return jnp.where(real, values, -jnp.inf)
 
 

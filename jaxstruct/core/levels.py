@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.contract import Bounded, Problem
+from jaxstruct.core.contract import Bounded, Problem, output_of
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -32,11 +32,11 @@ def best_of_levels(problem: Problem, theta: PyTree, y_true: PyTree) -> tuple[Arr
         return losses, jax.lax.map(best, levels)
     if oracles.contenders is None:
         raise ValueError("the problem has no loss levels: see jaxstruct.Oracles")
-    found = oracles.contenders(theta, y_true)
+    found, truth = oracles.contenders(theta, y_true), output_of(y_true)
 
     def of_level(level: Array) -> PyTree:
         y = oracles.output(found.trace, level)
         empty = jnp.isneginf(found.scores[level])
-        return jax.tree.map(lambda a, b: jnp.where(empty, a, b).astype(a.dtype), y_true, y)
+        return jax.tree.map(lambda a, b: jnp.where(empty, a, b).astype(a.dtype), truth, y)
 
     return found.losses, jax.lax.map(of_level, jnp.arange(found.losses.shape[0]))

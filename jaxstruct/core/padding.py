@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
-from jaxstruct.core.contract import Padding
+from jaxstruct.core.contract import Padding, Truth, output_of
 from jaxstruct.core.length_buckets import bucket_lengths
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
@@ -220,7 +220,10 @@ def _sizes(padding: Padding, x: PyTree, outputs: PyTree) -> PyTree:
     """How many positions each leaf of the outputs has, 0 for none."""
     if padding.output_sizes is None:
         return jax.tree.map(lambda leaf: 0, outputs)
-    return padding.output_sizes(x)
+    sizes = padding.output_sizes(x)
+    if isinstance(outputs, Truth) and not isinstance(sizes, Truth):
+        return Truth(sizes, jax.tree.map(lambda leaf: 0, outputs.numbers))
+    return sizes
 
 
 def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndarray) -> PyTree:
@@ -270,7 +273,7 @@ def restored(padding: Padding, inputs: Buckets, outputs: tuple[PyTree, ...]) -> 
     Raises:
       ValueError: a leaf has several shapes, and the structure does not say why.
     """
-    sizes = _sizes(padding, inputs.parts[0], outputs[0])
+    sizes = output_of(_sizes(padding, inputs.parts[0], outputs[0]))
     order = np.argsort(np.concatenate(inputs.index))
 
     def of_leaf(size: int, *leaves: np.ndarray) -> np.ndarray | Ragged:

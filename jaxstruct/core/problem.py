@@ -19,6 +19,7 @@ from jaxstruct.core.contract import (
     Padding,
     Problem,
     Space,
+    output_of,
 )
 from jaxstruct.core.derived_inference import completed_inference
 from jaxstruct.core.device import runs_on_cpu, zeros_on_device
@@ -220,7 +221,7 @@ def is_tested(problem: Problem) -> bool:
 
 def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:
     """d [score(theta, y_true) - score(theta, y)] / d theta: delta Psi_i(y) seen from theta."""
-    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), output_of(y_true), y)
     dtype = jnp.result_type(*linear_leaves(theta))
     return problem.space.combine(theta, pair, jnp.asarray([1, -1], dtype))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.problem import difference
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
@@ -43,5 +43,5 @@ def perceptron(problem: Problem, theta: PyTree, y: PyTree) -> Array:
 
     Source: M. Collins, "Discriminative training methods for hidden Markov models", EMNLP 2002.
     """
-    theta, y = checked_example(problem, theta, y)
+    theta, y = checked_example(problem, theta, output_of(y))
     return with_slope(_PERCEPTRON, theta, (problem, y))

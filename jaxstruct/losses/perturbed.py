@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import checked_number, checked_size, text_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.transposition import is_linear
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.losses.one_call import of_evaluation, with_slope
@@ -106,7 +106,7 @@ def perturbed(
     "Perturb-and-MAP random fields", ICCV 2011; for the bound T. Hazan and T. Jaakkola, "On the
     partition function and random maximum a-posteriori perturbations", ICML 2012.
     """
-    theta, y = checked_example(problem, theta, y)
+    theta, y = checked_example(problem, theta, output_of(y))
     keys = jax.random.split(_checked_key(key), checked_size("samples", samples))
     if not isinstance(scale, jax.Array):
         scale = checked_number("scale", scale, strict=True)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.checks import check_choice, checked_number, checked_size
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.losses.one_call import Loss, of_evaluation, with_slope
@@ -35,10 +35,11 @@ def _onto_simplex(values: Array, real: Array) -> Array:
 
 
 def _top_k(k: int, theta: PyTree, given: PyTree) -> tuple[Array, PyTree]:
-    problem, y, temperature = given
-    outputs, real = problem.inference.augmented_k_best(theta, y, k)
+    problem, y_true, temperature = given
+    y = output_of(y_true)
+    outputs, real = problem.inference.augmented_k_best(theta, y_true, k)
     outputs = jax.tree.map(lambda leaf, true: _with_truth(leaf, true, real), outputs, y)
-    losses = jax.vmap(problem.model.loss, (None, 0))(y, outputs)
+    losses = jax.vmap(problem.model.loss, (None, 0))(y_true, outputs)
     s = losses + problem.space.plane_scores(theta, outputs) - problem.model.score(theta, y)
     top = jnp.max(jnp.where(real, s, -jnp.inf))
     p = _onto_simplex((s - top) / temperature, real)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.transposition import linear_leaves
 from jaxstruct.core.types import PyTree
 
@@ -44,7 +44,7 @@ def checked_example(problem: Problem, theta: PyTree, y: PyTree) -> tuple[PyTree,
             "problem.model.potentials(w, x) returns"
         )
     try:
-        score = jax.eval_shape(problem.model.score, theta, y)
+        score = jax.eval_shape(problem.model.score, theta, output_of(y))
         fits = score.shape == ()
     except Exception as error:
         raise _not_one_example(theta, y) from error

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import checked_size
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.padding import bucket_shapes
 from jaxstruct.core.sizes import size_class, text_of_bytes
 from jaxstruct.core.types import PyTree
@@ -97,8 +97,13 @@ def _bytes(tree: PyTree, dtype: np.dtype) -> int:
 
 
 def _rows_of(tree: PyTree, n: int) -> PyTree:
-    """Shapes of n examples of int32, from those of one."""
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((n, *leaf.shape), np.int32), tree)
+    """Shapes of n examples, integers of int32, from those of one."""
+
+    def of_leaf(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        kind = leaf.dtype if np.issubdtype(leaf.dtype, np.floating) else np.int32
+        return jax.ShapeDtypeStruct((n, *leaf.shape), kind)
+
+    return jax.tree.map(of_leaf, tree)
 
 
 def memory(
@@ -190,7 +195,7 @@ def _memory_of(
         size * _bytes(jax.eval_shape(problem.model.potentials, problem.initial_weights, x), dtype)
         for (_, size), (_, x, _) in zip(shapes, buckets, strict=True)
     ]
-    planes = slots * (_bytes(truth, dtype) + sum(rows) * numbers * dtype.itemsize)
+    planes = slots * (_bytes(output_of(truth), dtype) + sum(rows) * numbers * dtype.itemsize)
     return Memory(
         examples=examples + _bytes(truth, dtype),
         working_sets=COPIES * planes,

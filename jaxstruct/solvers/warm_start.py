@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_of
+from jaxstruct.core.contract import Problem, Truth, output_of
 from jaxstruct.core.device import on_device
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.one_device import OneDevice
@@ -30,18 +31,33 @@ def _shapes(outputs: PyTree, axes: int) -> list[tuple]:
 def _check_truth(sets: WorkingSets, task: Task, rows: np.ndarray) -> None:
     """Raise ValueError where slot 0 of working sets holds other true outputs than a task has."""
     differ = []
-    for part, truth in zip(sets.outputs, task.outputs, strict=True):
+    for part, truth in zip(sets.outputs, output_of(task.outputs), strict=True):
         other = np.zeros(rows_of(truth), bool)
         for held, leaf in zip(jax.tree.leaves(part), jax.tree.leaves(truth), strict=True):
             unlike = np.asarray(held)[:, 0] != np.asarray(leaf)
             other |= unlike.reshape(len(other), -1).any(axis=1)
         differ.append(other)
-    examples = rows[np.concatenate(differ) & (rows >= 0)]
+    _refuse_others("outputs", np.concatenate(differ), rows)
+
+
+def _refuse_others(what: str, differ: np.ndarray, rows: np.ndarray) -> None:
+    examples = rows[differ & (rows >= 0)]
     if examples.size:
         raise ValueError(
-            f"start is of other outputs, first of example {examples.min()}: go on with the "
+            f"start is of other {what}, first of example {examples.min()}: go on with the "
             "examples, in the order, that it was trained on"
         )
+
+
+def _check_losses(problem: Problem, sets: WorkingSets, task: Task, rows: np.ndarray) -> None:
+    """Raise ValueError where numbers beside true outputs give planes at hand another loss."""
+    if not any(isinstance(part, Truth) for part in task.outputs):
+        return
+    loss = jax.jit(jax.vmap(jax.vmap(problem.model.loss, (None, 0))))
+    found = [loss(*each) for each in zip(task.outputs, sets.outputs, strict=True)]
+    held, dtype = np.asarray(sets.losses), sets.losses.dtype
+    close = np.isclose(np.concatenate(found), held, rtol=1e3 * np.finfo(dtype).eps, atol=1e-6)
+    _refuse_others("costs", (np.asarray(sets.occupied) & ~close)[:, 1:].any(axis=1), rows)
 
 
 def check_start(run: Run, start: Solution, fingerprint: str) -> None:
@@ -66,9 +82,10 @@ def check_start(run: Run, start: Solution, fingerprint: str) -> None:
             "with the problem that it solved"
         )
     moved = in_rows_of(start, run.task, run.rows)
-    if _shapes(moved.state.sets.outputs, 2) != _shapes(run.task.outputs, 1):
+    if _shapes(moved.state.sets.outputs, 2) != _shapes(output_of(run.task.outputs), 1):
         raise ValueError("start has outputs of other shapes than outputs: pad them alike")
     _check_truth(moved.state.sets, run.task, run.rows)
+    _check_losses(run.problem, moved.state.sets, run.task, run.rows)
 
 
 def in_rows_of(start: Solution, task: Task, rows: np.ndarray) -> Solution:

@@ -21,6 +21,7 @@ import numpy as np
 from jaxstruct.core.archive import Archive, DamagedFile, Schema, write
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import text_of
+from jaxstruct.core.contract import output_of
 from jaxstruct.core.plain_values import Record, from_plain, record_of, to_plain
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
@@ -204,7 +205,7 @@ class Checkpoint(Archive):
         Raises:
           ArchiveError: it is not there, or does not hold together.
         """
-        outputs = outputs.parts[0] if isinstance(outputs, Buckets) else outputs
+        outputs = output_of(outputs.parts[0] if isinstance(outputs, Buckets) else outputs)
         templates = {"weights": weights, "outputs": outputs}
 
         def tree(fields: Mapping[str, Any]) -> PyTree:

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import LookedUp, Problem
+from jaxstruct.core.contract import LookedUp, Problem, output_of
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -205,7 +205,7 @@ def _call_batch(
     """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
     x, y_true = rows_at((task.inputs, task.outputs), index)
     theta, found = most_violated_of_batch(problem, options.oracle, task.terms, w, x, y_true)
-    batch, lookup = Batch(index, x, y_true, theta), None
+    batch, lookup = Batch(index, x, output_of(y_true), theta), None
     if sets.gram.shape[1] == 0:  # every output is at hand
         scores = scores_at_hand(problem, sets, batch)
     else:

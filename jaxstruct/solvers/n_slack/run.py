@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
@@ -150,7 +150,7 @@ def capacity_of(
     slots, fewest = MOST_SLOTS, max(most_outputs(problem, outputs), FEWEST_SLOTS)
     while slots // 2 >= fewest:
         slots //= 2
-    planes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(outputs))
+    planes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(output_of(outputs)))
     rows = sum(jax.tree.leaves(part)[0].shape[0] for part in outputs)
     while slots > FEWEST_SLOTS and slots * (planes + rows * slots * itemsize) > FIRST_BYTES:
         slots //= 2

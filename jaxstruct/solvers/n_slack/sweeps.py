@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiler import zeros_to_take_over
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.n_slack.bucket_turns import TURNS, bucket_task, interleave, visited_rows
@@ -278,7 +278,8 @@ def _visit_group(
     problem: Problem, options: VisitOptions, bucket: Seen, index: Array, w: PyTree, own: Array
 ) -> tuple[PyTree, Array, Array]:
     """`visit` of some rows [G] of a bucket whose multipliers are own [N_b, A]."""
-    sets, y_true = rows_at((bucket.sets._replace(multipliers=own), bucket.task.outputs), index)
+    truth = output_of(bucket.task.outputs)
+    sets, y_true = rows_at((bucket.sets._replace(multipliers=own), truth), index)
     planes = Planes(bucket.task.inputs, index, sets.outputs, bucket.differences)
     return visit(problem, options, w, planes, y_true, sets, bucket.task.own_terms(index))
 

@@ -4,15 +4,15 @@ the numbers of the formulation."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, rows_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.buckets import Buckets, rows_of, typed, typed_outputs
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty
@@ -44,7 +44,7 @@ class Task(NamedTuple):
 
 def sizes_of(outputs: PyTree) -> np.ndarray:
     """[N_b] the integers of each output that are no padding, which is negative."""
-    leaves = [np.asarray(leaf) >= 0 for leaf in jax.tree.leaves(outputs)]
+    leaves = [np.asarray(leaf) >= 0 for leaf in jax.tree.leaves(output_of(outputs))]
     return np.sum([np.sum(real.reshape(len(real), -1), axis=1) for real in leaves], axis=0)
 
 
@@ -154,17 +154,9 @@ def make_task(
     weights = np.where(rows >= 0, given[rows], 0.0)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
 
-    def typed(leaf: np.ndarray) -> np.ndarray:
-        leaf = np.asarray(leaf)
-        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
-
-    def integers(leaf: np.ndarray) -> np.ndarray:
-        return np.asarray(leaf).astype(np.int32)
-
-    def padded(parts: tuple[PyTree, ...], cast: Callable) -> tuple[PyTree, ...]:
+    def padded(parts: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
         found = []
         for number, part in enumerate(parts):
-            part = jax.tree.map(cast, part)
             if places is None:
                 found.append(pad_examples(part, math.prod(shapes[number])))
             else:
@@ -173,8 +165,8 @@ def make_task(
         return tuple(found)
 
     return Task(
-        padded(inputs.parts, typed),
-        padded(outputs.parts, integers),
+        padded(tuple(typed(dtype, part) for part in inputs.parts)),
+        padded(tuple(typed_outputs(dtype, part) for part in outputs.parts)),
         penalty(formulation, C, weights, n, str(dtype)),
         tuple(np.int32(len(own)) for own in outputs.index) if places is None else None,
     )

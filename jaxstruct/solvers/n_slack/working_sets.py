@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.device import on_device
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.objective.formulations import Penalty, power_of_loss
@@ -108,7 +108,7 @@ def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -
         return jax.device_put(np.repeat(np.asarray(leaf)[:, None], capacity, axis=1))
 
     return WorkingSets(
-        outputs=jax.tree.map(repeated, outputs),
+        outputs=jax.tree.map(repeated, output_of(outputs)),
         losses=zeros(),
         scales=zeros(),
         bounds=zeros(),
@@ -136,7 +136,7 @@ enumerated_program = program(enumerated_working_sets)
 
 
 def _enumerate(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:
-    everything = jax.vmap(problem.oracles.all_outputs)(outputs)
+    everything, truth = jax.vmap(problem.oracles.all_outputs)(outputs), output_of(outputs)
     losses = jax.vmap(jax.vmap(problem.model.loss, (None, 0)))(outputs, everything)
     losses = losses.astype(terms.cap.dtype)  # one that counts errors may be of integers
     planes = jnp.arange(losses.shape[1]) > 0
@@ -147,7 +147,7 @@ def _enumerate(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree
         scales=scales,
         bounds=jnp.where(planes, power_of_loss(losses, terms.bound_power), 0),
         multipliers=jnp.zeros_like(losses),
-        norms=scales**2 * jax.vmap(problem.space.plane_norms)(inputs, outputs, everything),
+        norms=scales**2 * jax.vmap(problem.space.plane_norms)(inputs, truth, everything),
         gram=jnp.zeros((losses.shape[0], 0, 0), losses.dtype),
         occupied=jnp.ones_like(losses, bool),
         last_used=jnp.zeros(losses.shape, jnp.int32),

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.contract import Bounded, Problem
+from jaxstruct.core.contract import Bounded, Problem, output_of
 from jaxstruct.core.slack_search import SlackSearch, slack_search, tangent, with_listed
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
@@ -92,8 +92,9 @@ def terms_size(scale: Array, bound: Array, truth: Array, value: Array) -> Array:
 
 
 def same_output(a: PyTree, b: PyTree) -> Array:
-    """Whether two outputs are the same, padding included."""
-    equal = jax.tree.map(lambda left, right: jnp.all(left == right), a, b)
+    """Whether two outputs are the same, padding included, whatever numbers stand beside."""
+    pair = output_of(a), output_of(b)
+    equal = jax.tree.map(lambda left, right: jnp.all(left == right), *pair)
     return jnp.all(jnp.stack(jax.tree.leaves(equal)))
 
 
@@ -117,7 +118,7 @@ def _of_output(
 ) -> Found:
     """H of a wrong output; -inf where the oracle gave back y_true for want of another."""
     loss = loss_of(problem, terms, y_true, y)
-    margin = problem.model.score(theta, y_true) - problem.model.score(theta, y)
+    margin = problem.model.score(theta, output_of(y_true)) - problem.model.score(theta, y)
     value = jnp.where(same_output(y_true, y), -jnp.inf, violation(loss, margin, terms))
     bound = value if bound is None else jnp.maximum(value, bound)
     return Found(y, loss, value, bound, jnp.zeros_like(value))
@@ -126,7 +127,7 @@ def _of_output(
 def _of_best_wrong(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
     """b = s = 1: H = 1 - F(y_i) + F(y)."""
     y, best = _parts(problem.oracles.best_wrong(theta, y_true))
-    bound = None if best is None else 1 - problem.model.score(theta, y_true) + best
+    bound = None if best is None else 1 - problem.model.score(theta, output_of(y_true)) + best
     return _of_output(problem, terms, theta, y_true, y, bound)
 
 
@@ -134,7 +135,7 @@ def _of_best_by_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: P
     losses = jnp.asarray(problem.oracles.level_losses(y_true)).astype(terms.cap.dtype)
     slopes = power_of_loss(losses, terms.scale_power)
     offsets = power_of_loss(losses, terms.bound_power)
-    truth = problem.model.score(theta, y_true)
+    truth = problem.model.score(theta, output_of(y_true))
     offsets = offsets - slopes * truth
     y, bound = _parts(problem.oracles.best_by_level(theta, y_true, offsets, slopes))
     found = _of_output(problem, terms, theta, y_true, y, bound)
@@ -146,7 +147,8 @@ def _of_best_by_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: P
 
 def _of_contenders(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
     """A maximum over the loss levels (thesis 3.7.3: "a two stage approach"), lowest level first."""
-    found, truth = problem.oracles.contenders(theta, y_true), problem.model.score(theta, y_true)
+    found = problem.oracles.contenders(theta, y_true)
+    truth = problem.model.score(theta, output_of(y_true))
     found = found._replace(losses=jnp.asarray(found.losses).astype(terms.cap.dtype))
     values = violation(found.losses, truth - found.scores, terms)
     level = jnp.argmax(values)
@@ -166,7 +168,7 @@ def _of_loss_augmented(problem: Problem, terms: Penalty, theta: PyTree, y_true: 
     """y_i itself, of H = 0, where nothing is violated."""
     one = jnp.ones((), terms.cap.dtype)
     y, best = _parts(problem.oracles.loss_augmented_decode(theta, y_true, one))
-    loss, truth = loss_of(problem, terms, y_true, y), problem.model.score(theta, y_true)
+    loss, truth = loss_of(problem, terms, y_true, y), problem.model.score(theta, output_of(y_true))
     value = violation(loss, truth - problem.model.score(theta, y), terms)
     bound = value if best is None else jnp.maximum(value, best - truth)
     return Found(y, loss, value, bound, jnp.zeros_like(value))
@@ -186,8 +188,8 @@ def _bound_of_lines(power: Array, bounds: Array, multipliers: Array, delta_max: 
 
 def _bound_of_decodes(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Array:
     """A bound for slack re-scaling from the bounds of plain loss-augmented decodes."""
-    decode, truth = problem.oracles.loss_augmented_decode, problem.model.score(theta, y_true)
-    dtype = terms.cap.dtype
+    truth, dtype = problem.model.score(theta, output_of(y_true)), terms.cap.dtype
+    decode = problem.oracles.loss_augmented_decode
     nothing = scaled(theta, jnp.zeros((), dtype))
     delta_max = decode(nothing, y_true, jnp.ones((), dtype)).bound
     multipliers = jnp.asarray(MULTIPLIERS, dtype)
@@ -200,7 +202,7 @@ def _of_search(
     problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree, lists: bool = False
 ) -> Found:
     """The largest loss, which bounds the search, is that of a decode without potentials."""
-    truth, one = problem.model.score(theta, y_true), jnp.ones((), terms.cap.dtype)
+    truth, one = problem.model.score(theta, output_of(y_true)), jnp.ones((), terms.cap.dtype)
     decode = problem.oracles.loss_augmented_decode
     furthest, largest = _parts(decode(scaled(theta, jnp.zeros((), terms.cap.dtype)), y_true, one))
 
@@ -227,7 +229,7 @@ def _with_listed(
     def compute(given: tuple) -> SlackSearch:
         problem, terms, theta, y_true, found = given
         slope, height = tangent(found, terms.scale_power)
-        truth = problem.model.score(theta, y_true)
+        truth = problem.model.score(theta, output_of(y_true))
         above = height / slope + truth / slope  # in units of F / lambda + Delta
         ys, real = problem.oracles.best_above(scaled(theta, 1 / slope), y_true, LISTED, above)
         advantage = jax.vmap(problem.model.score, (None, 0))(theta, ys) - truth

@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.compiler import to_take_over
+from jaxstruct.core.contract import output_of
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 
@@ -143,7 +144,7 @@ def unpack(packed: Packed, outputs: tuple[PyTree, ...], capacity: int, dtype: st
       outputs: the true ones, by bucket, which slot 0 and empty slots hold. capacity: slots of an
         example, more than it has planes.
     """
-    own, counts = bucket_slices(outputs), packed.counts
+    own, counts, outputs = bucket_slices(outputs), packed.counts, output_of(outputs)
     places = np.arange(capacity)[None] - 1
     held = (places >= 0) & (places < counts[:, None])
 

@@ -28,6 +28,8 @@ from jaxstruct.core.contract import (
     Oracles,
     Problem,
     Space,
+    Truth,
+    output_of,
 )
 from jaxstruct.core.mapped import forget_pages
 from jaxstruct.core.padding import NO_OTHERS, Others, bucketed, bucketed_inputs
@@ -244,13 +246,19 @@ def check_inputs(inputs: PyTree) -> None:
 
 
 def check_integer_outputs(outputs: PyTree) -> None:
-    """Raise ValueError unless outputs are integers (or bool) that int32 holds."""
-    for leaf in jax.tree.leaves(outputs):
+    """Raise ValueError unless outputs are integers (or bool) that int32 holds.
+
+    Numbers beside them must be finite.
+    """
+    if isinstance(outputs, Truth):
+        _check_finite("outputs.numbers", outputs.numbers)
+    for leaf in jax.tree.leaves(output_of(outputs)):
         array = _real("outputs", leaf)
         if array.dtype.kind == "f":
             raise ValueError(
                 f"outputs must be integers, got {array.dtype} of shape {array.shape}: encode them "
-                "(jaxstruct.core.labels); the examples come as inputs, then outputs"
+                "(jaxstruct.core.labels); the examples come as inputs, then outputs; real numbers "
+                "that the loss reads stand beside integers in a jaxstruct.Truth(output, numbers)"
             )
         if array.dtype.itemsize >= 4 and np.any(array != array.astype(np.int32)):
             raise ValueError(

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxstruct.core import transposition
 from jaxstruct.core.checks import MOST_SHOWN
-from jaxstruct.core.contract import Bounded, Contenders, Oracles, Problem
+from jaxstruct.core.contract import Bounded, Contenders, Oracles, Problem, output_of
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.validation.checks import outline
 
@@ -116,11 +116,12 @@ def _check_model(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
             f": it must be {contract}"
         )
     name, contract, said = "model.score", "(theta, y) -> F, a scalar", "a floating-point scalar"
+    truth, y = y, output_of(y)
     returned(name, contract, model.score, (theta, y), scalar, said, jnp.floating)
     contract = "theta -> argmax_y F, integers shaped as an output"
     returned("model.decode", contract, model.decode, (theta,), *an_output(y))
     contract = "(y_true, y) -> Delta, a scalar"
-    returned("model.loss", contract, model.loss, (y, y), scalar, "a scalar")
+    returned("model.loss", contract, model.loss, (truth, y), scalar, "a scalar")
     return theta
 
 
@@ -129,7 +130,8 @@ def _two_above(best_above: Callable, theta: PyTree, y: PyTree, above: Any) -> Py
 
 
 def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: PyTree) -> None:
-    output, level = an_output(y), jax.ShapeDtypeStruct((), jnp.int32)
+    one = output_of(y)
+    output, level = an_output(one), jax.ShapeDtypeStruct((), jnp.int32)
     scale = jax.ShapeDtypeStruct((), dtype)
 
     def check(field: str, contract: str, given: tuple, like: Any, said: str) -> Any:
@@ -148,7 +150,7 @@ def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: Py
         return numbers._replace(trace=found.trace)
 
     def listed(found: PyTree) -> PyTree:
-        return several(y, (*np.shape(jax.tree.leaves(found)[0]), 0)[0])
+        return several(one, (*np.shape(jax.tree.leaves(found)[0]), 0)[0])
 
     check("best_wrong", "(theta, y_true) -> y", (theta, y), *output)
     check("loss_augmented_decode", "(theta, y_true, scale) -> y", (theta, y, scale), *output)
@@ -168,7 +170,7 @@ def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: Py
     if (function := oracles.best_above) is not None:
         listing = jax.tree_util.Partial(_two_above, function)
         contract = "(theta, y_true, k, above) -> (y[k], bool[k])"
-        wanted = several(y, 2), jax.ShapeDtypeStruct((2,), bool)
+        wanted = several(one, 2), jax.ShapeDtypeStruct((2,), bool)
         returned(f"{part}.best_above", contract, listing, (theta, y, scale), wanted)
     if oracles.cheap is not None:
         _check_oracles(f"{part}.cheap", oracles.cheap, dtype, theta, y)
@@ -203,4 +205,4 @@ def check_functions(problem: Problem, x: PyTree, y: PyTree) -> None:
     x, y = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (x, y))
     theta = _check_model(problem, x, y)
     _check_oracles("oracles", problem.oracles, dtype_of(problem), theta, y)
-    _check_space(problem, x, y, theta)
+    _check_space(problem, x, output_of(y), theta)

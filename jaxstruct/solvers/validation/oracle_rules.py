@@ -26,9 +26,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.buckets import Buckets, rows_of, typed, typed_outputs
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.device import on_device
 from jaxstruct.core.status import Status
 from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
@@ -205,7 +205,7 @@ def _linearity(problem: Problem, thetas: PyTree, y_true: PyTree) -> Excess:
     broken = jax.tree.map(lambda a, b: jnp.abs(a - b) if is_linear(a) else a, mixed, expected)
 
     def score(theta: PyTree) -> Array:
-        return problem.model.score(theta, y_true)
+        return problem.model.score(theta, output_of(y_true))
 
     parts = 2 * score(first), -3 * score(second)
     of_score = jnp.abs(score(expected) - sum(parts))
@@ -232,7 +232,7 @@ class Candidates(NamedTuple):
 
 def candidates_of(problem: Problem, y_true: PyTree, decoded: PyTree, listed: PyTree) -> Candidates:
     """Every output that turned up for one example, its loss, and whether it is wrong."""
-    groups = [one_of(y_true), decoded]
+    groups = [one_of(output_of(y_true)), decoded]
     if problem.oracles.all_outputs is not None:
         groups.append(problem.oracles.all_outputs(y_true))
     if listed is not None:
@@ -273,7 +273,7 @@ def listing(
     Args:
       met: outputs that turned up. most: of the problem's own list so many are sought in it, too.
     """
-    met, found = joined(one_of(y_true), met), {}
+    met, found = joined(one_of(output_of(y_true)), met), {}
     if listed is not None:
         found["outside"] = jnp.any(times_listed(listed, met) == 0)
     if problem.oracles.all_outputs is not None:
@@ -296,7 +296,7 @@ def _oracle_excess(
 ) -> tuple[Excess, PyTree]:
     """(what the oracle's answer breaks at one theta, the answer)."""
     found = most_violated(problem, oracle, terms, theta, y_true)
-    truth = problem.model.score(theta, y_true)
+    truth = problem.model.score(theta, output_of(y_true))
     values = violation(given.losses, truth - scores, terms)
     values = jnp.where(given.wrong, values, -jnp.inf)
     best = jnp.maximum(jnp.max(values), 0)  # an oracle may answer y_true, of H = 0
@@ -418,14 +418,13 @@ def sample_of(problem: Problem, inputs: Buckets, outputs: Buckets, count: int) -
         return None
     sizes = [sum(map(np.size, jax.tree.leaves(part))) / rows_of(part) for part in inputs.parts]
     at, dtype = int(np.argmin(sizes)), dtype_of(problem)
-    rows = diverse_rows(outputs.parts[at], count)
+    rows = diverse_rows(output_of(outputs.parts[at]), count)
 
     def some(leaf: np.ndarray) -> np.ndarray:
-        leaf = np.asarray(leaf[rows] if isinstance(leaf, jax.Array) else np.asarray(leaf)[rows])
-        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
+        return np.asarray(leaf[rows] if isinstance(leaf, jax.Array) else np.asarray(leaf)[rows])
 
-    y = jax.tree.map(lambda leaf: some(leaf).astype(np.int32), outputs.parts[at])
-    return Sample(jax.tree.map(some, inputs.parts[at]), y)
+    x, y = jax.tree.map(some, (inputs.parts[at], outputs.parts[at]))
+    return Sample(typed(dtype, x), typed_outputs(dtype, y))
 
 
 def oracle_excess(

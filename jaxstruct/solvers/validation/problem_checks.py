@@ -20,7 +20,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core import derived_inference
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Bounded, Marginals, Problem, Space
+from jaxstruct.core.contract import Bounded, Marginals, Problem, Space, output_of
 from jaxstruct.core.device import on_device
 from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.problem import completed
@@ -99,7 +99,8 @@ def compared_functions(
     count = jax.tree.leaves(listed if every is None else jax.eval_shape(every, y))[0].shape[0]
     theta = jax.eval_shape(problem.model.potentials, problem.initial_weights, x)
     scalar, key = jnp.zeros(()), jax.eval_shape(jax.random.key, 0)
-    best, two = jnp.zeros(BEST), several(y, BEST)
+    best, one = jnp.zeros(BEST), output_of(y)
+    two = several(one, BEST)
 
     def sums(found: Any) -> PyTree:
         return found._replace(log_partition=scalar) if isinstance(found, Marginals) else ()
@@ -108,7 +109,7 @@ def compared_functions(
         "log_loss": ("(theta, y) -> -log P(y | x)", (theta, y), scalar),
         "marginals": ("theta -> jaxstruct.Marginals with a scalar log_partition", (theta,), sums),
         "k_best": ("(theta, k) -> (y[k], F[k])", (theta,), (two, best)),
-        "sample": ("(theta, key) -> y", (theta, key), y),
+        "sample": ("(theta, key) -> y", (theta, key), one),
         "softmax_margin": ("(theta, y_true, mu) -> a scalar", (theta, y, scalar), scalar),
         "augmented_k_best": ("(theta, y_true, k) -> (y[k], bool[k])", (theta, y), (two, best)),
     }
@@ -183,7 +184,7 @@ def inference_excess(
     scores = score(theta, outputs)
     low, high = (jnp.where(jnp.isfinite(scores), scores, end) for end in (jnp.inf, -jnp.inf))
     theta = scaled(theta, SPREAD / jnp.maximum(jnp.max(high) - jnp.min(low), SPREAD))
-    scores, truth = score(theta, outputs), model.score(theta, y_true)
+    scores, truth = score(theta, outputs), model.score(theta, output_of(y_true))
     losses = jax.vmap(model.loss, (None, 0))(y_true, outputs)
 
     def best_of(values: Array) -> Array:
@@ -479,7 +480,7 @@ def _check_of_structure(
         )
         given = candidates_of(problem, y_true, jax.lax.map(problem.model.decode, thetas), listed)
         found = _level_excess(problem, theta, y_true, given, listed)
-        rest = functions, coordinates, w, x, y_true, given, frequencies[0]
+        rest = functions, coordinates, w, x, output_of(y_true), given, frequencies[0]
         found |= _space_excess(problem, *rest)
         if inferred:
             every = problem.oracles.all_outputs(y_true) if listed is None else listed
