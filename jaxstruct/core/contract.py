@@ -2,7 +2,8 @@
 
 F(x, y; w) = <w, Psi(x, y)> = score(theta, y) with theta = potentials(w, x). Both maps are linear in
 their first argument. A solver sees nothing else of a structure (thesis 3.5.1: "a very general and
-well-defined interface independent of the choice of Psi"). The contract has four parts:
+well-defined interface independent of the choice of Psi"). Known potentials k(x), which nothing
+learns, add K(x, y) = score(k(x), y) to F. The contract has four parts:
 
     model      what the structure is: potentials, score, decode, loss
     oracles    how the argmax of a constraint is found; an oracle may be inexact, see `Bounded`
@@ -90,12 +91,16 @@ class Model(NamedTuple):
       score: (theta, y) -> F, linear in theta; y are padded integers.
       decode: theta -> argmax_y F, ties to the lowest index.
       loss: (y_true, y) -> Delta >= 0, with Delta(y, y) = 0; y_true may be a `Truth`.
+      known: x -> k(x), finite and shaped as theta, its integers not read; or None. `make_problem`
+        then gives the model the potentials (w, x) -> A_x w + k(x), A_x w being those above:
+        whoever asks a problem for theta has the known part in it, sums of planes have not.
     """
 
     potentials: Callable
     score: Callable
     decode: Callable
     loss: Callable
+    known: Given = None
 
 
 class Oracles(NamedTuple):
@@ -181,7 +186,7 @@ class Differences(NamedTuple):
 class Space(NamedTuple):
     """How planes are summed. What is left out follows from the model by transposition.
 
-    A_x is the linear map potentials(., x). B counts the examples of a batch, K their planes.
+    A_x is the linear map potentials(., x), without known potentials. B counts the examples of a batch, K their planes.
 
     Fields:
       add: (w, x[B], u[B]) -> w + sum_b A_b' u_b.

@@ -24,7 +24,7 @@ from jaxstruct.core.contract import (
 from jaxstruct.core.derived_inference import completed_inference
 from jaxstruct.core.device import runs_on_cpu, zeros_on_device
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import linear_leaves, sum_of_squares
+from jaxstruct.core.transposition import linear_leaves, linear_part, sum_of_squares, with_known
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
 Part = TypeVar("Part", Model, Oracles, Space, Differences, Inference)
@@ -72,7 +72,7 @@ def _check_parts(model: Model, oracles: Oracles, space: Space, inference: Infere
             )
     if oracles.cheap is not None:
         _check_cheap(oracles.cheap)
-    missing = [name for name, function in model._asdict().items() if function is None]
+    missing = [name for name in model._fields[:4] if getattr(model, name) is None]
     if missing:
         raise ValueError(f"model.{missing[0]} must be a function, got NoneType")
     if space.differences is not None:
@@ -125,12 +125,13 @@ def completed(model: Model, space: Space, zero: PyTree) -> Space:
     Args:
       zero: the zero weights.
     """
-    add = space.add or Partial(transposition.add, model.potentials)
+    potentials = linear_part(model.potentials)
+    add = space.add or Partial(transposition.add, potentials)
     scores = space.plane_scores or Partial(transposition.plane_scores, model.score)
     combine = space.combine or Partial(transposition.combine, scores)
-    action = space.gram_action or Partial(transposition.gram_action, add, model.potentials, zero)
+    action = space.gram_action or Partial(transposition.gram_action, add, potentials, zero)
     gram = space.plane_gram or Partial(
-        transposition.plane_gram, (model.potentials, action, scores, combine), zero
+        transposition.plane_gram, (potentials, action, scores, combine), zero
     )
     return Space(
         add=add,
@@ -138,9 +139,9 @@ def completed(model: Model, space: Space, zero: PyTree) -> Space:
         plane_scores=scores,
         combine=combine,
         plane_values=space.plane_values
-        or Partial(transposition.plane_values, (model.potentials, scores)),
+        or Partial(transposition.plane_values, (potentials, scores)),
         add_planes=space.add_planes
-        or Partial(transposition.add_planes, (model.potentials, combine, add)),
+        or Partial(transposition.add_planes, (potentials, combine, add)),
         plane_gram=gram,
         plane_norms=space.plane_norms or Partial(transposition.plane_norms, gram),
         squared_norm=space.squared_norm or Partial(sum_of_squares),
@@ -186,6 +187,9 @@ def make_problem(
     oracles = _as_partials(oracles._replace(cheap=None))._replace(cheap=cheap)
     differences = None if space.differences is None else _as_partials(space.differences)
     model, space = _as_partials(model), _as_partials(space._replace(differences=None))
+    if model.known is not None:
+        linear = linear_part(model.potentials)
+        model = model._replace(potentials=Partial(with_known, linear, model.known))
     zero = jax.tree.map(_zero, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
     space = _as_partials(completed(model, space, zero))._replace(differences=differences)

@@ -39,6 +39,20 @@ def scaled(u: PyTree, factor: Array) -> PyTree:
     return jax.tree.map(lambda leaf: leaf * factor if is_linear(leaf) else leaf, u)
 
 
+def with_known(potentials: Partial, known: Partial, w: PyTree, x: PyTree) -> PyTree:
+    """theta = A_x w + k(x)."""
+
+    def of_leaf(leaf: Array, more: Array) -> Array:
+        return leaf + jnp.asarray(more, leaf.dtype) if is_linear(leaf) else leaf
+
+    return jax.tree.map(of_leaf, potentials(w, x), known(x))
+
+
+def linear_part(potentials: Partial) -> Partial:
+    """(w, x) -> A_x w of the potentials of a model."""
+    return potentials.args[0] if potentials.func is with_known else potentials
+
+
 def sum_of_squares(w: PyTree, x: PyTree) -> Array:
     """|w|^2 of weights that are coordinates; x plays no part."""
     del x

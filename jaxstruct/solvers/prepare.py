@@ -27,6 +27,7 @@ from jaxstruct.solvers.settings import Settings, batch_and_group, check_settings
 from jaxstruct.solvers.validation.checks import (
     check_callback,
     check_is_problem,
+    check_known,
     check_run,
     rounding,
 )
@@ -58,6 +59,7 @@ def checked_rules(
     formulation = formulation_named(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+    check_known(problem, formulation)
     check_settings(settings)
     check_callback(callback)
     check_verbose(verbose)

@@ -154,7 +154,7 @@ def restart(run: Run, start: Solution, C: float) -> State:
     of_each = processes.gather_numbers([gain, cost, least_share])
     gain, cost = of_each[:, :2].sum(axis=0).tolist()
     least_share = float(of_each[:, 2].min())
-    gamma = min(gain / cost, least_share) if cost > 0 else 1.0
+    gamma = max(min(gain / cost, least_share), 0.0) if cost > 0 else 1.0
     sets = sets._replace(multipliers=on_device(beta * beta.dtype.type(gamma)))
     w = jax.tree.map(lambda leaf: on_device(np.asarray(leaf) * leaf.dtype.type(gamma)), w)
     return State(w, sets, None, start.state.sigma, 0, None)

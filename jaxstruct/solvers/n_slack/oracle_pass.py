@@ -204,7 +204,7 @@ def _call_batch(
 ) -> _Call:
     """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
     x, y_true = rows_at((task.inputs, task.outputs), index)
-    theta, found = most_violated_of_batch(problem, options.oracle, task.terms, w, x, y_true)
+    theta, found, known = most_violated_of_batch(problem, options.oracle, task.terms, w, x, y_true)
     batch, lookup = Batch(index, x, output_of(y_true), theta), None
     if sets.gram.shape[1] == 0:  # every output is at hand
         scores = scores_at_hand(problem, sets, batch)
@@ -213,28 +213,31 @@ def _call_batch(
     own = rows_at(sets._replace(outputs=None, gram=None), index)
     margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
     slopes = own.bounds - own.scales * margins
-    known = jnp.maximum(jnp.max(jnp.where(own.occupied, slopes, -jnp.inf), axis=1), 0)
+    at_hand = jnp.maximum(jnp.max(jnp.where(own.occupied, slopes, -jnp.inf), axis=1), 0)
     proposals = None
     scale = power_of_loss(found.loss, task.terms.scale_power)
     bound = power_of_loss(found.loss, task.terms.bound_power)
+    size = terms_size(scale, bound, jnp.abs(scores[:, 0]) + known.size, found.value)
+    bound = bound - scale * known.margin
     multiplier_sum = jnp.sum(own.multipliers, axis=1)
     terms = ExampleTerms(
         worst=found.bound,
         value=found.value,
         slack=jnp.maximum(found.bound, 0),
-        known=known,
+        known=at_hand,
         bound=jnp.sum(own.multipliers * own.bounds, axis=1),
         product=jnp.sum(own.multipliers * own.scales * margins, axis=1),
         multiplier_sum=multiplier_sum,
-        size=terms_size(scale, bound, scores[:, 0], found.value),
+        size=size,
         reach=jnp.sqrt(jnp.max(own.norms, axis=1)),
         claim=found.claim,
         bound_found=bound,
     )
     if lookup is not None:
-        violated = (task.terms.cap[index] > 0) & (found.value > known + epsilon)
+        violated = (task.terms.cap[index] > 0) & (found.value > at_hand + epsilon)
         place = jax.vmap(partial(propose, task.terms))
         proposals = place(own, lookup, found.output, found.loss, violated)
+        proposals = proposals._replace(bound=bound)
         enters = jnp.arange(own.losses.shape[1])[None] == proposals.slot[:, None]
         own = own._replace(occupied=own.occupied | enters)
         slopes = jnp.where(enters, found.value[:, None], slopes)

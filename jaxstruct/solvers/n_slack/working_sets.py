@@ -28,7 +28,8 @@ class WorkingSets(NamedTuple):
         <phi_i(y_k), phi_i(y_l)>, or [N_b, 0, 0] where columns are computed as needed. (In the
         working sets of one bucket, see `bucket_of`, these two themselves.)
       losses: [N, K] Delta(y_i, y).
-      scales, bounds: [N, K] s and b of the canonical form; 0 in slot 0 and in empty slots.
+      scales, bounds: [N, K] s and b of the canonical form, less s times the known margin; 0 in
+        slot 0 and in empty slots.
       multipliers: [N, K] beta; 0 in slot 0 and in empty slots (alpha = scales * multipliers).
       norms: [N, K] |phi_i(y_k)|^2.
       occupied: [N, K] bool.
@@ -141,11 +142,17 @@ def _enumerate(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree
     losses = losses.astype(terms.cap.dtype)  # one that counts errors may be of integers
     planes = jnp.arange(losses.shape[1]) > 0
     scales = jnp.where(planes, power_of_loss(losses, terms.scale_power), 0)
+    bounds = power_of_loss(losses, terms.bound_power)
+    if problem.model.known is not None:
+        values = jax.vmap(problem.space.plane_scores)(
+            jax.vmap(problem.model.known)(inputs), everything
+        )
+        bounds = bounds - scales * (values[:, :1] - values)
     return WorkingSets(
         outputs=everything,
         losses=losses,
         scales=scales,
-        bounds=jnp.where(planes, power_of_loss(losses, terms.bound_power), 0),
+        bounds=jnp.where(planes, bounds, 0),
         multipliers=jnp.zeros_like(losses),
         norms=scales**2 * jax.vmap(problem.space.plane_norms)(inputs, truth, everything),
         gram=jnp.zeros((losses.shape[0], 0, 0), losses.dtype),

@@ -206,7 +206,7 @@ def _rounding_of_sums(
     return float(
         np.sum(multiplier_sum * error)
         + np.sum(eps * multiplier_sum * reach) ** 2 / 2
-        + np.sum(eps * bound)
+        + np.sum(eps * np.abs(bound))
     )
 
 

@@ -1,7 +1,7 @@
 """The seven formulations of the thesis (3.4 to 3.7, appendix A) in one canonical form.
 
 With phi_i(y) = s delta Psi_i(y) every formulation has the constraints <w, phi_i(y)> >= b - xi_i,
-and the dual
+b lowered by s (K(x_i, y_i) - K(x_i, y)) where potentials are known, and the dual
     max  sum beta b - 1/2 |sum beta phi|^2 - 1/2 sum_i r_i (sum_y beta_iy)^2,
          beta >= 0,  sum_y beta_iy <= cap_i,
 where the thesis's alpha_iy is s beta_iy and (v_i: example weight, 1 unless given)

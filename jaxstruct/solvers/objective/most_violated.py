@@ -1,6 +1,6 @@
 """The oracle of algorithm 3, line 7: the most violated output, by the shortest way there is.
 
-H(y) = b(Delta) - s(Delta) (F(y_i) - F(y)). Which program finds its maximum depends on the
+H(y) = b(Delta) - s(Delta) (F(y_i) - F(y)), known potentials counted in F. Which program finds its maximum depends on the
 formulation and on what the structure offers:
 
     best_wrong             s = b = 1 (SVM0, SVM1, SVM2): the best y != y_i
@@ -26,8 +26,8 @@ import jax.numpy as jnp
 
 from jaxstruct.core.contract import Bounded, Problem, output_of
 from jaxstruct.core.slack_search import SlackSearch, slack_search, tangent, with_listed
-from jaxstruct.core.transposition import scaled
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.transposition import linear_part, scaled
+from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.core.where_needed import where_needed
 from jaxstruct.solvers.objective.formulations import Formulation, Penalty, power_of_loss, violation
 
@@ -55,6 +55,28 @@ class Found(NamedTuple):
     value: Array
     bound: Array
     claim: Array
+
+
+class KnownMargin(NamedTuple):
+    """What known potentials make of one output; zeros where there are none.
+
+    Fields:
+      margin: K(x, y_true) - K(x, y). size: at least what is summed for it.
+    """
+
+    margin: AnyArray = 0.0
+    size: AnyArray = 0.0
+
+
+def known_margin(problem: Problem, x: PyTree, y_true: PyTree, y: PyTree) -> KnownMargin:
+    """The known part of the margin of ONE output."""
+    if problem.model.known is None:
+        return KnownMargin()
+    theta = problem.model.known(x)
+    sizes = jax.tree.map(jnp.abs, theta)
+    truth, other = (problem.model.score(theta, one) for one in (y_true, y))
+    reach = [jnp.abs(problem.model.score(sizes, one)) for one in (y_true, y)]
+    return KnownMargin(truth - other, sum(reach))
 
 
 def oracle_for(problem: Problem, formulation: Formulation) -> str:
@@ -266,12 +288,20 @@ def most_violated(
 @partial(jax.jit, static_argnums=1)
 def most_violated_of_batch(
     problem: Problem, oracle: str, terms: Penalty, w: PyTree, x: PyTree, y_true: PyTree
-) -> tuple[PyTree, Found]:
-    """(theta, the most violated outputs) of a batch at w; traced once for all who ask.
+) -> tuple[PyTree, Found, KnownMargin]:
+    """(A_x w, the most violated outputs, their known margins) of a batch; traced once for all.
 
     Args:
       problem, oracle, terms: of `most_violated`.
       w: the weights. x, y_true: [B, ...] the inputs and the true outputs.
     """
     theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-    return theta, jax.vmap(partial(most_violated, problem, oracle, terms))(theta, y_true)
+    found = jax.vmap(partial(most_violated, problem, oracle, terms))(theta, y_true)
+    if problem.model.known is None:
+        return theta, found, KnownMargin()
+    theta = jax.vmap(linear_part(problem.model.potentials), (None, 0))(w, x)
+    return (
+        theta,
+        found,
+        jax.vmap(partial(known_margin, problem))(x, output_of(y_true), found.output),
+    )

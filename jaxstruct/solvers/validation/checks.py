@@ -35,6 +35,7 @@ from jaxstruct.core.mapped import forget_pages
 from jaxstruct.core.padding import NO_OTHERS, Others, bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
+from jaxstruct.solvers.objective.formulations import Formulation
 
 _FIELDS = Partial, Oracles, Differences, InferenceFacts, type(None)
 """What a field of a part of a problem may be."""
@@ -93,6 +94,15 @@ def check_certifiable(name: str, tolerance: float, dtype: jnp.dtype) -> None:
         raise ValueError(
             f"{name} {tolerance:g} is below what {dtype} certifies ({finest:g}): raise it"
             + (", or use float64 weights" if str(dtype) == "float32" else "")
+        )
+
+
+def check_known(problem: Problem, formulation: Formulation) -> None:
+    """Raise ValueError where known potentials meet a hard margin, which no multiple of w meets."""
+    if formulation.penalty == 0 and problem.model.known is not None:
+        raise ValueError(
+            f"{formulation.name} proves a hard margin by a multiple of w, which does not multiply "
+            "known potentials: take svm1 with a large C, whose optimum is the same from some C on"
         )
 
 

@@ -108,7 +108,10 @@ def _check_model(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
     model, dtype, scalar = problem.model, dtype_of(problem), jnp.zeros(())
     name, contract = "model.potentials", "(w, x) -> theta, potentials of the dtype of w"
     given = problem.initial_weights, x
-    theta = returned(name, contract, model.potentials, given, lambda found: found)
+    linear = transposition.linear_part(model.potentials)
+    theta = returned(name, contract, linear, given, lambda found: found)
+    if model.known is not None:
+        returned("model.known", "x -> k(x), shaped as theta", model.known, (x,), theta)
     potentials = transposition.linear_leaves(theta)
     if not potentials or any(leaf.dtype != dtype for leaf in potentials):
         raise ValueError(

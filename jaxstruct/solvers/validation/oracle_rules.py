@@ -25,13 +25,14 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct.core.buckets import Buckets, rows_of, typed, typed_outputs
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.device import on_device
 from jaxstruct.core.status import Status
-from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
+from jaxstruct.core.transposition import is_linear, linear_leaves, linear_part, scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty, violation
 from jaxstruct.solvers.objective.most_violated import (
@@ -52,7 +53,7 @@ RULES = {
         "theta is 0 at w = 0",
         "model.potentials is not linear in w: at w = 0 a floating-point leaf of theta is not 0. "
         "Every floating-point leaf of theta must be a potential; carry other numbers in integers, "
-        "and give a constant a weight of its own",
+        "and give a constant a weight of its own, or model.known",
     ),
     "potentials": (
         "model.potentials is linear in w",
@@ -172,7 +173,9 @@ def frequencies_of(draws: int) -> Array:
     return on_device(12.9898 * np.sqrt(np.arange(1, draws + 1) + 0.37), np.float32)
 
 
-def _thetas(problem: Problem, x: PyTree, w: PyTree, frequencies: Array) -> PyTree:
+def _thetas(
+    problem: Problem, potentials: Partial, x: PyTree, w: PyTree, frequencies: Array
+) -> PyTree:
     """theta of every draw, of w, of 0, and of 2 u - 3 v of the first two draws, [m, R + 3]."""
     R = frequencies.shape[0]
     parts = np.zeros((R + 3, 3))
@@ -187,7 +190,7 @@ def _thetas(problem: Problem, x: PyTree, w: PyTree, frequencies: Array) -> PyTre
         def mix(u: Array, v: Array, w: Array) -> Array:
             return (part[0] * u + part[1] * v + part[2] * w).astype(w.dtype)
 
-        return jax.vmap(problem.model.potentials, (None, 0))(jax.tree.map(mix, u, v, w), x)
+        return jax.vmap(potentials, (None, 0))(jax.tree.map(mix, u, v, w), x)
 
     thetas = jax.lax.map(of, (jnp.asarray(parts, jnp.float32), first, second))
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), thetas)
@@ -312,7 +315,13 @@ def _oracle_excess(
 
 
 def _of_example(
-    problem: Problem, oracle: str, terms: Penalty, thetas: PyTree, y_true: PyTree, listed: PyTree
+    problem: Problem,
+    oracle: str,
+    terms: Penalty,
+    thetas: PyTree,
+    linear: PyTree,
+    y_true: PyTree,
+    listed: PyTree,
 ) -> Excess:
     tried = _at(thetas, slice(-2))
     decoded = jax.lax.map(problem.model.decode, tried)
@@ -346,7 +355,7 @@ def _of_example(
         "negative_loss": jnp.max(-given.losses, initial=0),
     }
     lists = listing(problem, y_true, joined(decoded, answers), listed)
-    return _linearity(problem, thetas, y_true) | losses | excess | lists
+    return _linearity(problem, linear, y_true) | losses | excess | lists
 
 
 def _check_of_oracle(
@@ -361,9 +370,12 @@ def _check_of_oracle(
 ) -> Excess:
     """The largest excess over a handful of examples [m], at w and at random weights."""
     check_functions(problem, *jax.tree.map(lambda leaf: leaf[0], (x, y)))  # while it is traced
-    thetas = _thetas(problem, x, w, frequencies)
+    potentials = problem.model.potentials
+    thetas = linear = _thetas(problem, potentials, x, w, frequencies)
+    if problem.model.known is not None:
+        linear = _thetas(problem, linear_part(potentials), x, w, frequencies)
     one = partial(_of_example, problem, oracle, terms)
-    found = jax.vmap(one, (0, 0, None))(thetas, y, listed)
+    found = jax.vmap(one, (0, 0, 0, None))(thetas, linear, y, listed)
     return jax.tree.map(jnp.max, found)
 
 

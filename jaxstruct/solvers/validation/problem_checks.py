@@ -24,7 +24,13 @@ from jaxstruct.core.contract import Bounded, Marginals, Problem, Space, output_o
 from jaxstruct.core.device import on_device
 from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.problem import completed
-from jaxstruct.core.transposition import is_linear, linear_leaves, scaled, sum_of_squares
+from jaxstruct.core.transposition import (
+    is_linear,
+    linear_leaves,
+    linear_part,
+    scaled,
+    sum_of_squares,
+)
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.objective.most_violated import oracle_for, same_output
@@ -432,7 +438,7 @@ def _by_differences(
 
 def _functions_to_compare(problem: Problem, x: PyTree) -> tuple[str, ...]:
     """The functions of the space that are not derived from this very model."""
-    own = [*problem.model, *problem.space]
+    own = [*problem.model, *problem.space, linear_part(problem.model.potentials)]
 
     def is_of_this_model(function: Partial) -> bool:
         parts = jax.tree.leaves(function.args, is_leaf=lambda node: isinstance(node, Partial))
