@@ -1,9 +1,9 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
 The output types (`jaxstruct.multiclass`, `chains`, `segments`, `trees`, `dependencies`,
-`alignments`, `graphs`, `assignments`, `rankings`, `strings`) and `baselines`, `confidence`,
-`estimators`, `evaluation`, `kernels`, `losses`, `models` and `plots` are imported when they are
-first used.
+`alignments`, `graphs`, `assignments`, `rankings`, `strings`, `decisions`) and `baselines`,
+`confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models` and `plots` are imported
+when they are first used.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         baselines,
         chains,
         confidence,
+        decisions,
         dependencies,
         estimators,
         evaluation,
@@ -101,6 +102,7 @@ __all__ = [
     "chains",
     "check_problem",
     "confidence",
+    "decisions",
     "dependencies",
     "estimators",
     "evaluation",
@@ -136,9 +138,9 @@ __all__ = [
 
 _LAZY = frozenset(
     {
-        "alignments", "assignments", "baselines", "chains", "confidence", "dependencies",
-        "estimators", "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots",
-        "rankings", "segments", "strings", "trees",
+        "alignments", "assignments", "baselines", "chains", "confidence", "decisions",
+        "dependencies", "estimators", "evaluation", "graphs", "kernels", "losses", "models",
+        "multiclass", "plots", "rankings", "segments", "strings", "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

@@ -30,7 +30,7 @@ LAYERS = (
         "rankings",
         "solvers",
     },
-    {"segments"},  # its tokens are those of chains
+    {"segments", "decisions"},  # tokens are those of chains, matchings those of assignments
     {"baselines", "models", "confidence", "losses", "plots"},
     {"estimators"},
 )  # fmt: skip
