@@ -49,9 +49,10 @@ SIZES = {"path": 5, "knapsack": 32, "salesman": 7}
 CAPACITY = 20
 TEST = 1000
 RATE = 1e-2
-NOISE, DRAWS, STEP = 0.5, 4, 10.0
-"""Of perturbed decisions, their number, and the step of blackbox gradients: PyEPO's defaults are 1,
-10 and 10; on paths .5 and 4 had the same regret in half of the time."""
+NOISE, DRAWS, STEP = 1.0, 4, 10.0
+"""Scale and number of perturbed decisions, step of blackbox gradients. On paths and knapsacks, n =
+1000, degrees 1 and 4, two data sets each: scale .25 loses up to 1.2 % of regret and 10 draws win .1
+for twice the time; steps 1, 20 and 50 lose 1 to 3 %."""
 Key = tuple[str, float, int, int]
 
 
