@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.alignments import AlignmentEncoding, Alphabet, alphabet
+from jaxstruct.alignments.alphabets import Alphabet, alphabet
+from jaxstruct.alignments.encoding import AlignmentEncoding
 from jaxstruct.assignments import AssignmentEncoding
 from jaxstruct.chains import ChainEncoding, Constraints, KernelChainEncoding
 from jaxstruct.core.checks import checked_number, checked_size, text_of
