@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from jaxstruct.core.buckets import take
+from jaxstruct.core.compiling import keep_programs
 from jaxstruct.core.contract import (
     Bounded,
     Contenders,
@@ -26,13 +28,11 @@ from jaxstruct.core.contract import (
     Problem,
     Space,
 )
-from jaxstruct.core.kept_programs import keep_programs
+from jaxstruct.core.feature_encoding import from_scipy
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
-from jaxstruct.core.sparse_rows import from_scipy
 from jaxstruct.core.status import Status
-from jaxstruct.core.take import take
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.certifying import Certified, certify
 from jaxstruct.solvers.fit import fit, fit_path

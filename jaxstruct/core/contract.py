@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from jaxstruct.core.length_buckets import PRICE
-from jaxstruct.core.sizes import size_class
+from jaxstruct.core.sizes import PRICE, size_class
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 

@@ -1,7 +1,7 @@
 """Trained models: all that predicting needs, in one file, and what they have learned."""
 
 from jaxstruct.core.checks import NoOutput
-from jaxstruct.core.encoding import Encoding
+from jaxstruct.core.prepared import Encoding
 from jaxstruct.core.tables import Explanation, Matrix, Ranking, Support, ranking
 from jaxstruct.models.explanation import explain
 from jaxstruct.models.model_files import load, save

@@ -14,8 +14,8 @@ import numpy as np
 
 from jaxstruct.core.archive import Archive, Schema, write
 from jaxstruct.core.checks import checked_size, text_of
-from jaxstruct.core.encoding import Encoding, check_encoding
 from jaxstruct.core.plain_values import Record, from_plain, to_plain
+from jaxstruct.core.prepared import Encoding, check_encoding
 from jaxstruct.models.records import RECORDS, records_with
 from jaxstruct.models.trained import TrainedModel, trained_model
 from jaxstruct.models.training import Training

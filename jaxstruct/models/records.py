@@ -13,8 +13,7 @@ from jaxstruct.alignments.encoding import AlignmentEncoding
 from jaxstruct.assignments import AssignmentEncoding
 from jaxstruct.chains import ChainEncoding, Constraints, KernelChainEncoding
 from jaxstruct.core.checks import checked_number, checked_size, text_of
-from jaxstruct.core.feature_encoding import FeatureEncoding
-from jaxstruct.core.feature_index import index_of_names
+from jaxstruct.core.feature_encoding import FeatureEncoding, index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.plain_values import Record, check_fields, record_of
 from jaxstruct.core.static import Static

@@ -26,12 +26,12 @@ from jaxstruct.core.archive import FolderWriter
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
+    fit_index,
     inputs_of,
     sparse_columns,
     summed_rows,
     with_constant,
 )
-from jaxstruct.core.feature_index import fit_index
 from jaxstruct.core.feature_rows import (
     DenseRows,
     NamedRows,

@@ -12,9 +12,8 @@ import numpy as np
 
 from jaxstruct.core.checks import NoOutput, check_choice, check_record, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.encoding import Encoding
 from jaxstruct.core.feature_encoding import report_unseen_to
-from jaxstruct.core.prepared import Prepared, held, problem_of
+from jaxstruct.core.prepared import Encoding, Prepared, held, problem_of
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.training import Training
 from jaxstruct.solvers.predict import predict
