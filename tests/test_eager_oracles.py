@@ -16,6 +16,7 @@ import pytest
 
 from jaxstruct import dependencies, graphs, trees
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.graphs.oracles import enumeration
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts
 from tests.test_never_read import CASES
 
@@ -48,7 +49,7 @@ MORE: dict[str, tuple[Callable, Any]] = {
         ), CHART,
     ),
     "graphs.all_scores": (
-        lambda p: graphs.all_scores(
+        lambda p: enumeration.all_scores(
             graphs.GraphPotentials(p[0], EDGES, p[1], np.int32(3), np.int32(2))
         ), (_drawn(3, 2), _drawn(2, 2, 2)),
     ),

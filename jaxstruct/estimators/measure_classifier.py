@@ -20,8 +20,8 @@ from jaxstruct.estimators.base import (
     example_weights,
     with_parameters,
 )
-from jaxstruct.rankings import SampleEncoding, sample_inputs
-from jaxstruct.rankings.encoding import warn_of_texts
+from jaxstruct.rankings import sample_inputs
+from jaxstruct.rankings.encoding import SampleEncoding, warn_of_texts
 from jaxstruct.rankings.losses import Measure, table_loss
 from jaxstruct.rankings.tied import chosen
 

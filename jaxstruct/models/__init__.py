@@ -2,21 +2,14 @@
 
 from jaxstruct.core.checks import NoOutput
 from jaxstruct.core.prepared import Encoding
-from jaxstruct.core.tables import Explanation, Matrix, Ranking, Support, ranking
+from jaxstruct.core.tables import Explanation, Matrix, Ranking, ranking
 from jaxstruct.models.explanation import explain
 from jaxstruct.models.model_files import load, save
 from jaxstruct.models.pictures import explanation_picture
 from jaxstruct.models.store import Store, open_store
-from jaxstruct.models.store_writing import (
-    Written,
-    write_arrays,
-    write_rows,
-    write_sequences,
-    write_trees,
-)
+from jaxstruct.models.store_writing import write_arrays, write_rows, write_sequences, write_trees
 from jaxstruct.models.stream import BadRecord, PredictionStream, predict_stream
 from jaxstruct.models.trained import TrainedModel, trained
-from jaxstruct.models.training import Training
 
 __all__ = [
     "BadRecord",
@@ -27,10 +20,7 @@ __all__ = [
     "PredictionStream",
     "Store",
     "Ranking",
-    "Support",
     "TrainedModel",
-    "Training",
-    "Written",
     "explain",
     "explanation_picture",
     "load",

@@ -43,7 +43,7 @@ from jaxstruct.core.feature_rows import (
 from jaxstruct.core.files import replacing
 from jaxstruct.core.labels import fit_codec
 from jaxstruct.models.store import STORE, write_pieces
-from jaxstruct.multiclass import ClassEncoding
+from jaxstruct.multiclass.encoding import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
 from jaxstruct.trees.phrases.cleaning import without_outer
 from jaxstruct.trees.phrases.grammar import GrammarCounts

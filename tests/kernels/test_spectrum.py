@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.kernels import gram_matrix, linear, pairwise_gram, spectrum, spectrum_features
+from jaxstruct.kernels import gram_matrix, linear, pairwise_gram, spectrum
+from jaxstruct.kernels.spectrum import spectrum_features
 from tests.kernels.string_examples import (
     ALPHABET,
     WIDTH,
