@@ -1,13 +1,12 @@
 """Kernels on inputs, on strings, their combinations, and kernel matrices (thesis 2.5, 4.6.1)."""
 
 from jaxstruct.kernels.check import check_positive_semidefinite
-from jaxstruct.kernels.combine import direct_sum, product, tensor_product, weighted_sum
+from jaxstruct.kernels.combine import direct_sum, normalised, product, tensor_product, weighted_sum
 from jaxstruct.kernels.convolution import Parts, convolution, equality, windows
 from jaxstruct.kernels.features import features_of, kernel_features
 from jaxstruct.kernels.gram import gram_matrix, pairwise_gram
 from jaxstruct.kernels.input import gaussian, linear, polynomial, precomputed
 from jaxstruct.kernels.mismatch import mismatch
-from jaxstruct.kernels.normalisation import normalised
 from jaxstruct.kernels.spectrum import spectrum
 from jaxstruct.kernels.strings import Strings, encode_strings
 from jaxstruct.kernels.subsequences import subsequences

@@ -8,8 +8,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.kernels import gaussian, gram_matrix, kernel_features, linear, polynomial
-from jaxstruct.kernels.features import features_of
-from jaxstruct.kernels.gram_factor import gram_factor
+from jaxstruct.kernels.features import features_of, gram_factor
 from tests.lib.refusals import refused
 from tests.trees import structure_cases as trees
 
