@@ -18,11 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.confidence.batches import (
-    bare,
-    log_loss_at,
-    rows_within,
-)
+from jaxstruct.confidence.batches import bare, log_loss_at, rows_within
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.checks import checked_number
 from jaxstruct.core.compiling import program
@@ -158,10 +154,8 @@ def fit_temperature(
     check_weights(problem, weights)
     checked_inference(problem, "log_loss")
     dtype = jnp.result_type(*jax.tree.leaves(weights))
-    n, tolerance = (
-        jnp.asarray(sum(map(len, xs.index)), dtype),
-        checked_number("tolerance", tolerance),
-    )
+    tolerance = checked_number("tolerance", tolerance)
+    n = jnp.asarray(sum(map(len, xs.index)), dtype)
 
     def given(batch: int) -> tuple:
         parts = zip(xs.parts, ys.parts, strict=True)

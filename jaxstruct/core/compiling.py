@@ -15,11 +15,7 @@ from typing import Any
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
-from jaxstruct.core.compiler import (
-    compiler_options,
-    give_back_memory,
-    warn_of_untried_version,
-)
+from jaxstruct.core.compiler import compiler_options, give_back_memory, warn_of_untried_version
 
 MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 SCARCE = 0.7

@@ -14,15 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from jaxstruct.core.contract import (
-    Bounded,
-    Inference,
-    Marginals,
-    Model,
-    Oracles,
-    Problem,
-    Space,
-)
+from jaxstruct.core.contract import Bounded, Inference, Marginals, Model, Oracles, Problem, Space
 from jaxstruct.core.draws import draw
 from jaxstruct.core.largest import largest
 from jaxstruct.core.transposition import scaled

@@ -11,15 +11,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core import transposition
 from jaxstruct.core.checks import check_record, checked_size, text_of
-from jaxstruct.core.contract import (
-    Differences,
-    Inference,
-    Model,
-    Oracles,
-    Padding,
-    Problem,
-    Space,
-)
+from jaxstruct.core.contract import Differences, Inference, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.derived_inference import completed_inference
 from jaxstruct.core.device import runs_on_cpu, zeros_on_device
 from jaxstruct.core.static import Static

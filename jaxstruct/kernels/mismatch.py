@@ -17,10 +17,7 @@ from jax.tree_util import Partial
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array
-from jaxstruct.kernels.strings import (
-    Strings,
-    marked_pair,
-)
+from jaxstruct.kernels.strings import Strings, marked_pair
 
 
 def mismatch_kernel(table: Array, length: Static[int], x: Strings, z: Strings) -> Array:
