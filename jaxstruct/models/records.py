@@ -22,7 +22,7 @@ from jaxstruct.graphs.encoding import GraphEncoding
 from jaxstruct.graphs.set_encoding import SetEncoding
 from jaxstruct.kernels.anchors import Anchors
 from jaxstruct.kernels.gram import KERNELS
-from jaxstruct.models.training import Training
+from jaxstruct.models.trained import Training
 from jaxstruct.multiclass.encoding import ClassEncoding
 from jaxstruct.multiclass.kernel_encoding import KernelClassEncoding
 from jaxstruct.rankings.encoding import RankingEncoding, SampleEncoding

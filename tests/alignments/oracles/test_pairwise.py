@@ -229,7 +229,7 @@ def test_forbidden_pairs(x64):
         ({"gap_open": np.zeros(2)}, [1, 1], "gap_open must be a scalar"),
         (dict(pairs=np.zeros((2, 2), int), gap_open=1, gap_extend=1), [1, 1], "floating"),
         ({}, [1], "lengths must be \\[2\\]"),
-        ({}, [1.0, 1.0], "lengths must be integers"),
+        ({}, [1.0, 1.0], "lengths must be \\[2\\] integers"),
     ],
 )
 def test_arguments_that_do_not_fit(change, lengths, message):
