@@ -254,7 +254,7 @@ def decode(codec: LabelCodec, indices: ArrayLike) -> list[Hashable]:
     """
     check_record("codec", codec, LabelCodec, "fit_codec")
     k = len(codec.classes)
-    given = indices if np.size(indices) else np.zeros(0, np.int32)  # of no list no dtype is known
-    words = f"one of {k} classes"
-    found = array("indices", given, "n", within=range(k), words=words)
+    if isinstance(indices, (list, tuple)) and not indices:
+        return []
+    found = array("indices", indices, "n", within=range(k), words=f"one of {k} classes")
     return [codec.classes[i] for i in found]
