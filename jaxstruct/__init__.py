@@ -66,7 +66,11 @@ if TYPE_CHECKING:
         strings,
         trees,
     )
-    from jaxstruct.models import explain, load, open_store, predict_stream, save, trained
+    from jaxstruct.models.explanation import explain
+    from jaxstruct.models.model_files import load, save
+    from jaxstruct.models.store import open_store
+    from jaxstruct.models.stream import predict_stream
+    from jaxstruct.models.trained import trained
 
 __version__ = "0.2.0"
 
@@ -139,13 +143,16 @@ _LAZY = frozenset(
         "rankings", "segments", "strings", "trees",
     }
 )  # fmt: skip
-_OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})
+_OF_MODELS = {
+    "explain": "explanation", "load": "model_files", "open_store": "store",
+    "predict_stream": "stream", "save": "model_files", "trained": "trained",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> ModuleType | Callable:
     """An output type, or a function of `models`, imported at its first use."""
     if name in _OF_MODELS:
-        return getattr(importlib.import_module("jaxstruct.models"), name)
+        return getattr(importlib.import_module(f"jaxstruct.models.{_OF_MODELS[name]}"), name)
     if name not in _LAZY:
         raise AttributeError(f"module 'jaxstruct' has no attribute {name!r}")
     return importlib.import_module(f"jaxstruct.{name}")

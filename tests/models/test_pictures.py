@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.tables import Support
-from jaxstruct.models import Explanation, explain, explanation_picture
+from jaxstruct.models import Explanation, explanation_picture
+from jaxstruct.models.explanation import explain
 from jaxstruct.models.pictures import MOST_DRAWN
 from tests.lib.refusals import refused
 from tests.models.model_cases import model_of
