@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from jaxstruct.core.buckets import take
+from jaxstruct.core.compiling import keep_programs
 from jaxstruct.core.contract import (
     Bounded,
     Contenders,
@@ -27,13 +29,11 @@ from jaxstruct.core.contract import (
     Space,
     Truth,
 )
-from jaxstruct.core.kept_programs import keep_programs
+from jaxstruct.core.feature_encoding import from_scipy
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
-from jaxstruct.core.sparse_rows import from_scipy
 from jaxstruct.core.status import Status
-from jaxstruct.core.take import take
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.certifying import Certified, certify
 from jaxstruct.solvers.fit import fit, fit_path
@@ -68,7 +68,11 @@ if TYPE_CHECKING:
         strings,
         trees,
     )
-    from jaxstruct.models import explain, load, open_store, predict_stream, save, trained
+    from jaxstruct.models.explanation import explain
+    from jaxstruct.models.model_files import load, save
+    from jaxstruct.models.store import open_store
+    from jaxstruct.models.stream import predict_stream
+    from jaxstruct.models.trained import trained
 
 __version__ = "0.2.0"
 
@@ -143,13 +147,16 @@ _LAZY = frozenset(
         "multiclass", "plots", "rankings", "segments", "strings", "trees",
     }
 )  # fmt: skip
-_OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})
+_OF_MODELS = {
+    "explain": "explanation", "load": "model_files", "open_store": "store",
+    "predict_stream": "stream", "save": "model_files", "trained": "trained",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> ModuleType | Callable:
     """An output type, or a function of `models`, imported at its first use."""
     if name in _OF_MODELS:
-        return getattr(importlib.import_module("jaxstruct.models"), name)
+        return getattr(importlib.import_module(f"jaxstruct.models.{_OF_MODELS[name]}"), name)
     if name not in _LAZY:
         raise AttributeError(f"module 'jaxstruct' has no attribute {name!r}")
     return importlib.import_module(f"jaxstruct.{name}")

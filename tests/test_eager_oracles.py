@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import alignments, dependencies, graphs, trees
+from jaxstruct import dependencies, graphs, trees
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.graphs.oracles import enumeration
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts
 from tests.test_never_read import CASES
 
@@ -39,7 +40,6 @@ def test_arrays_of_numpy_are_taken(name: str) -> None:
 RULES = trees.GrammarRules(np.array([0, 1]), np.array([1, 0]), np.array([1, 2]))
 TREE = BinaryTree(np.array([1, 2, 1, 2]), *np.array([[0, 1, 0], [0, 1, 2], [1, 2, 3], [4, 4, 4]]))
 CHART = trees.TreePotentials(_drawn(4, 3), _drawn(2), _drawn(3))
-COSTS = alignments.AlignmentPotentials(_drawn(3, 4), np.float32(1), np.float32(0.5))
 EDGES = np.array([[0, 1], [1, 2]])
 MORE: dict[str, tuple[Callable, Any]] = {
     "trees.score_tree": (lambda p: trees.score_tree(RULES, p, TREE, 4), CHART),
@@ -48,10 +48,8 @@ MORE: dict[str, tuple[Callable, Any]] = {
             RULES, p, NodeCounts(np.ones((4, 4, 3), int)), 4, LevelSizes((2, 4, 6, 8))
         ), CHART,
     ),
-    "alignments.global_score": (lambda p: alignments.global_score(p, np.array([3, 4])), COSTS),
-    "alignments.local_score": (lambda p: alignments.local_score(p, np.array([3, 4])), COSTS),
     "graphs.all_scores": (
-        lambda p: graphs.all_scores(
+        lambda p: enumeration.all_scores(
             graphs.GraphPotentials(p[0], EDGES, p[1], np.int32(3), np.int32(2))
         ), (_drawn(3, 2), _drawn(2, 2, 2)),
     ),

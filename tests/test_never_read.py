@@ -32,7 +32,7 @@ from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_leve
 from jaxstruct.chains.structure import chain
 from jaxstruct.dependencies.potentials import Parse, real_arcs
 from jaxstruct.dependencies.structure import TreeTheta
-from jaxstruct.graphs.elimination import elimination, stacked_plans
+from jaxstruct.graphs.elimination import elimination
 from jaxstruct.graphs.oracles import (
     belief_propagation,
     conditional_modes,
@@ -50,6 +50,7 @@ from jaxstruct.segments.oracles.decoding import level_scores
 from jaxstruct.trees.oracles import cky, inside_outside, k_best_trees
 from jaxstruct.trees.oracles import sampling as trees_sampling
 from tests.dependencies.cases import prepared, treebank
+from tests.graphs.random_graphs import stacked_plans
 from tests.lib.thorough import thorough_after
 from tests.trees.structure_cases import grammar
 

@@ -125,7 +125,7 @@ def test_it_predicts_streams_and_goes_through_a_file(solution, model, tmp_path) 
         [*np.array([*"abc"])[np.argsort(ORDERS[k])]] for k in _scores(solution, X).argmax(axis=1)
     ]
     assert model.predict(LISTS) == expected
-    assert list(js.models.predict_stream(model, iter(LISTS), batch=16)) == expected
+    assert list(js.predict_stream(model, iter(LISTS), batch=16)) == expected
     path = js.save(model, tmp_path / "orders.model")
     refused(r"structure 'order'.* give load\(encoding=\)", js.load, path)
     read = js.load(path, encoding=OrderEncoding)

@@ -54,7 +54,8 @@ from experiments.lib.progress import jobs_bar
 from experiments.lib.reading import digest_of
 from experiments.lib.report import LINE, Table, render
 from jaxstruct import __version__
-from jaxstruct.models import PredictionStream, TrainedModel, load
+from jaxstruct.models import PredictionStream, TrainedModel
+from jaxstruct.models.model_files import load
 from jaxstruct.models.stream import Device
 
 KEPT = ("field", "columns", "labelled", "zero_based", "x64")

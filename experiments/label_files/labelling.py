@@ -18,8 +18,8 @@ from experiments.lib.interrupts import raise_noted_interrupt
 from experiments.lib.reading import digest_of, lines_of, opened
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.files import replacing
-from jaxstruct.models import BadRecord, PredictionStream, TrainedModel, predict_stream
-from jaxstruct.models.stream import Device
+from jaxstruct.models import BadRecord, PredictionStream, TrainedModel
+from jaxstruct.models.stream import Device, predict_stream
 
 
 class Job(NamedTuple):

@@ -24,7 +24,7 @@ from jaxstruct.alignments.costs import (
     cost_model,
     operation_counts,
 )
-from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
+from jaxstruct.alignments.oracles.pairwise import local_alignment
 from jaxstruct.core.checks import as_list, check_record, checked_dtype, checked_size
 from jaxstruct.core.contract import (
     Contenders,
@@ -37,7 +37,7 @@ from jaxstruct.core.contract import (
 from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.spec import array, checked_int32, checked_lengths
+from jaxstruct.core.spec import array, checked_int32, checked_lengths, refuse
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
@@ -93,7 +93,7 @@ def candidate_scores(theta: AlignmentTheta) -> Array:
 
     def of_one(candidate: Array, length: Array) -> Array:
         potentials = alignment_potentials(theta.costs, x.native, candidate)
-        return local_score(potentials, jnp.stack([x.native_length, length]))
+        return local_alignment(potentials, jnp.stack([x.native_length, length])).score
 
     scores = jax.vmap(of_one)(x.candidates, x.candidate_lengths)
     return jnp.where(x.candidate_lengths > 0, scores, -jnp.inf)
@@ -213,9 +213,25 @@ def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput | None = Non
     if outputs is None:
         return
     check_record("outputs", outputs, HomologueOutput, "homologue_outputs")
-    alignment_checks.check_homologues(outputs.candidate, lengths)
+    _check_homologues(outputs.candidate, lengths)
     second = lengths[np.arange(len(native)), np.asarray(outputs.candidate)]
     alignment_checks.check_operations(outputs, np.stack([first, second], axis=1), M + N)
+
+
+def _check_homologues(candidate: np.ndarray, lengths: np.ndarray) -> None:
+    """Raise ValueError unless each homologue is a candidate, and not the only one."""
+    n, Q = lengths.shape
+    if Q < 2:
+        raise ValueError(
+            "inputs.candidates hold no decoys (Q = 1): learning needs the homologue and at least "
+            "one other sequence"
+        )
+    name = "outputs.candidate"
+    candidate = array(name, candidate, "n", sizes={"n": n}, within=range(Q))
+    absent = lengths[np.arange(n), candidate] == 0
+    refuse(name, candidate, absent, "a candidate that is not empty")
+    words = "two candidates with letters: without decoys there is nothing to learn"
+    refuse("inputs.candidate_lengths", lengths, np.sum(lengths > 0, axis=1) < 2, words)
 
 
 def homologue_search(

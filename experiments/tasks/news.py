@@ -14,8 +14,8 @@ from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.iob2 import EntityScores, entity_f1
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.feature_index import FeatureIndex
-from jaxstruct.core.length_buckets import bucket_lengths
+from jaxstruct.core.feature_encoding import FeatureIndex
+from jaxstruct.core.sizes import bucket_lengths
 from jaxstruct.data.conll import Sentence
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import polynomial

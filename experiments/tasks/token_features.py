@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.tasks.feature_index import TokenRows
-from jaxstruct.core.feature_index import FeatureIndex, fit_index
+from jaxstruct.core.feature_encoding import FeatureIndex, fit_index
 from jaxstruct.data.conll import Sentence
 
 _NUMBER = re.compile(r"(?=.*\d)[\d.,:/-]+")

@@ -1,4 +1,4 @@
-"""Alphabets of sequences: letters as numbers 0..A-1, and back."""
+"""Alphabets of sequences: letters as numbers 0..A-1."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-UNKNOWN = ("error", "drop")
-LOWER_CASE = ("error", "upper")
 _SHOWN = 5
 
 
 class Alphabet(NamedTuple):
     """The letters of a kind of sequence in their order: letter i is `letters[i]`.
 
-    Made by `alphabet`, which checks the letters, or one of PROTEIN, PROTEIN_AMBIGUOUS, DNA, RNA.
+    Made by `alphabet`, which checks the letters, or one of PROTEIN, DNA.
     """
 
     letters: str
@@ -23,12 +21,8 @@ class Alphabet(NamedTuple):
 
 PROTEIN = Alphabet("ARNDCQEGHILKMFPSTWYV")
 """The 20 amino acids in the order of the BLOSUM files."""
-PROTEIN_AMBIGUOUS = Alphabet("ARNDCQEGHILKMFPSTWYVBZX*")
-"""The same with B (D or N), Z (E or Q), X (any) and * (stop), as the BLOSUM files have them."""
 DNA = Alphabet("ACGT")
 """The four bases."""
-RNA = Alphabet("ACGU")
-"""The four bases, U in place of T."""
 
 
 def alphabet(letters: Iterable[str]) -> Alphabet:
@@ -53,10 +47,7 @@ def alphabet(letters: Iterable[str]) -> Alphabet:
 
 
 def _unknown_letters(alphabet: Alphabet, text: str, unknown: np.ndarray) -> ValueError:
-    """The message for letters outside the alphabet: which, where the first stands, what to do.
-
-    The advice names no argument of `encode`, which other functions that call it do not take.
-    """
+    """The message for letters outside the alphabet: which, where the first stands, what to do."""
     places = np.flatnonzero(unknown)
     letters = sorted({text[place] for place in places})
     named = ", ".join(map(repr, letters[:_SHOWN])) + (", .." if len(letters) > _SHOWN else "")
@@ -71,59 +62,21 @@ def _unknown_letters(alphabet: Alphabet, text: str, unknown: np.ndarray) -> Valu
     )
 
 
-def encode(
-    alphabet: Alphabet, text: str, *, unknown: str = "error", lower_case: str = "error"
-) -> np.ndarray:
+def encode(alphabet: Alphabet, text: str) -> np.ndarray:
     """The letters of a sequence as numbers.
 
     Args:
-      alphabet: which letter is which number.
+      alphabet: which letter is which number; those of lower case are others than those of upper.
       text: a sequence without gaps and blanks.
-      unknown: what becomes of a letter outside the alphabet: "error", or "drop": it is left out, so
-        that the letters after it move up.
-      lower_case: "error" takes a lower-case letter for another letter than the upper-case one, as
-        the alphabet has it; "upper" reads it as the upper-case one where only that is in the
-        alphabet (files mask repeats, or mark what is not aligned, by lower case).
 
     Returns:
-      [L] int32 of 0..A-1, L = len(text) unless letters were dropped.
+      [L] int32 of 0..A-1.
 
     Raises:
-      ValueError: a letter is outside the alphabet, or an option is none of the above.
+      ValueError: a letter is outside the alphabet.
     """
-    for name, value, known in (
-        ("unknown", unknown, UNKNOWN), ("lower_case", lower_case, LOWER_CASE)
-    ):  # fmt: skip
-        if value not in known:
-            raise ValueError(f"{name} is {value!r}; choose one of {known}")
     numbers = {letter: number for number, letter in enumerate(alphabet.letters)}
-    if lower_case == "upper":
-        numbers = {letter.lower(): number for letter, number in numbers.items()} | numbers
     codes = np.array([numbers.get(letter, -1) for letter in text], np.int32)
-    outside = codes < 0
-    if outside.any() and unknown == "error":
-        raise _unknown_letters(alphabet, text, outside)
-    return codes[~outside]
-
-
-def decode(alphabet: Alphabet, codes: np.ndarray) -> str:
-    """The text of numbers [L]; -1 behind the letters is padding.
-
-    Raises:
-      ValueError: codes are not integers of one axis, or one is outside 0..A-1.
-    """
-    codes = np.asarray(codes)
-    if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "iu"):
-        raise ValueError(
-            f"codes: got {codes.dtype} of shape {codes.shape}, expected integers of one axis"
-        )
-    real = np.flatnonzero(codes != -1)
-    codes = codes[: real[-1] + 1 if real.size else 0]
-    A = len(alphabet.letters)
-    wrong = np.flatnonzero((codes < 0) | (codes >= A))
-    if wrong.size:
-        raise ValueError(
-            f"codes[{wrong[0]}]: got {codes[wrong[0]]}, expected 0..{A - 1}, one of the {A} "
-            f"letters {alphabet.letters!r}"
-        )
-    return "".join(alphabet.letters[code] for code in codes)
+    if (codes < 0).any():
+        raise _unknown_letters(alphabet, text, codes < 0)
+    return codes

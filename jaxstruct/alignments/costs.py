@@ -18,13 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.alignments.potentials import (
-    DELETE,
-    INSERT,
-    PADDING,
-    PAIR,
-    AlignmentPotentials,
-)
+from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR, AlignmentPotentials
 from jaxstruct.core.contract import Space
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares

@@ -51,22 +51,6 @@ def check_letters(name: str, letters: np.ndarray, lengths: np.ndarray, A: int) -
     refuse(name, letters, wrong, f"0..{A - 1}, the alphabet: map or drop other letters first")
 
 
-def check_homologues(candidate: np.ndarray, lengths: np.ndarray) -> None:
-    """Raise ValueError unless each homologue is a candidate, and not the only one."""
-    n, Q = lengths.shape
-    if Q < 2:
-        raise ValueError(
-            "inputs.candidates hold no decoys (Q = 1): learning needs the homologue and at least "
-            "one other sequence"
-        )
-    name = "outputs.candidate"
-    candidate = array(name, candidate, "n", sizes={"n": n}, within=range(Q))
-    absent = lengths[np.arange(n), candidate] == 0
-    refuse(name, candidate, absent, "a candidate that is not empty")
-    words = "two candidates with letters: without decoys there is nothing to learn"
-    refuse("inputs.candidate_lengths", lengths, np.sum(lengths > 0, axis=1) < 2, words)
-
-
 def check_operations(outputs: Any, lengths: np.ndarray, width: int, whole: bool = False) -> None:
     """Raise ValueError unless every alignment fits the lengths [n, 2] of its two sequences.
 

@@ -56,14 +56,6 @@ class AlignmentOutput(NamedTuple):
     begin: AnyArray
 
 
-class PairCounts(NamedTuple):
-    """Pairs of the true alignment, of another, and of both; int32 scalars."""
-
-    true: Array
-    made: Array
-    right: Array
-
-
 def alignment_loss(name: str, dtype: str) -> AlignmentLoss:
     """The loss of a name.
 
@@ -88,13 +80,6 @@ def partners(y: AlignmentOutput) -> tuple[Array, Array]:
     i, j = (jnp.where(paired, end, L).astype(jnp.int32) for end in ends)
     none = jnp.full(L, -1, jnp.int32)
     return none.at[i].set(j, mode="drop"), none.at[j].set(i, mode="drop")
-
-
-def pair_counts(y_true: AlignmentOutput, y: AlignmentOutput) -> PairCounts:
-    """How many pairs there are and how many are right: Q = right / true (sum-of-pairs score)."""
-    (true, _), (made, _) = partners(y_true), partners(y)
-    right = (true >= 0) & (true == made)
-    return PairCounts(*(jnp.sum(each, dtype=jnp.int32) for each in (true >= 0, made >= 0, right)))
 
 
 def _greatest(loss: AlignmentLoss, y_true: AlignmentOutput) -> Array:

@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
 from jaxstruct.core.lengths import known
-from jaxstruct.core.spec import one_example
+from jaxstruct.core.spec import array, one_example
 from jaxstruct.core.types import AnyArray, Array
 
 PAIR, DELETE, INSERT, PADDING = 0, 1, 2, -1
@@ -73,30 +72,13 @@ def score_operations(potentials: AlignmentPotentials, operations: Array, begin: 
     return jnp.sum(scores) - jnp.sum(jnp.where(gap, costs, 0))
 
 
-def checked_alignment_potentials(potentials: AlignmentPotentials) -> AlignmentPotentials:
-    """Potentials of one pair as arrays of one floating dtype.
-
-    Raises:
-      ValueError: a shape is not that of one pair, or the potentials are no floats.
-    """
-    return one_example("potentials", potentials, {}, pairs="M N", gap_open="", gap_extend="")
-
-
 def checked_lengths(lengths: AnyArray, most: tuple[int, ...]) -> Array:
-    """[2] int32 lengths of the two sequences.
-
-    Args:
-      lengths: their values are looked at where they are known, while tracing they are not.
-      most: (M, N).
+    """[2] int32 lengths of the two sequences; the values of known ones lie in 0..(M, N) = most.
 
     Raises:
       ValueError: the shape is not [2], they are no integers, or known lengths do not fit.
     """
-    lengths = np.asarray(lengths) if known(lengths) else lengths
-    if lengths.shape != (2,):
-        raise ValueError(f"lengths must be [2], one of each sequence, got shape {lengths.shape}")
-    if not jnp.issubdtype(lengths.dtype, jnp.integer):
-        raise ValueError(f"lengths must be integers, got {lengths.dtype}")
+    lengths = array("lengths", lengths, "2", advice=", one of each sequence")
     if known(lengths) and not all(0 <= own <= top for own, top in zip(lengths, most, strict=True)):
         raise ValueError(f"lengths must be in 0..(M, N) = {most}, got {lengths.tolist()}")
     return jnp.asarray(lengths, jnp.int32)
@@ -105,10 +87,11 @@ def checked_lengths(lengths: AnyArray, most: tuple[int, ...]) -> Array:
 def checked_pair(
     potentials: AlignmentPotentials, lengths: Array
 ) -> tuple[AlignmentPotentials, Array]:
-    """Potentials and lengths of one pair of sequences.
+    """Potentials, of one floating dtype, and lengths of one pair of sequences.
 
     Raises:
-      ValueError: as `checked_alignment_potentials` and `checked_lengths`.
+      ValueError: a shape is not that of one pair, the potentials are no floats, or the lengths do
+        not fit.
     """
-    potentials = checked_alignment_potentials(potentials)
+    potentials = one_example("potentials", potentials, {}, pairs="M N", gap_open="", gap_extend="")
     return potentials, checked_lengths(lengths, potentials.pairs.shape)

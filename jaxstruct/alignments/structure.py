@@ -23,7 +23,6 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.alignments import example_checks as alignment_checks
-from jaxstruct.alignments.alphabets import Alphabet, decode
 from jaxstruct.alignments.costs import (
     AlignmentTheta,
     OperationCounts,
@@ -43,7 +42,6 @@ from jaxstruct.alignments.losses import (
 from jaxstruct.alignments.oracles.k_best import best_of_levels
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials
-from jaxstruct.alignments.text import WrittenAlignment
 from jaxstruct.core.checks import (
     as_list,
     check_choice,
@@ -206,27 +204,6 @@ def _output_sizes(x: AlignmentInput) -> AlignmentOutput:
 
 
 _PADDING = Padding(price=5000, output_sizes=_output_sizes)
-
-
-def written_alignments(
-    alphabet: Alphabet, x: AlignmentInput, y: AlignmentOutput
-) -> list[WrittenAlignment]:
-    """A batch of alignments as texts, for `alignment_text`.
-
-    Raises:
-      ValueError: an argument is not of its kind.
-    """
-    check_record("alphabet", alphabet, Alphabet, "jaxstruct.alignments.alphabets")
-    check_record("x", x, AlignmentInput, "alignment_inputs")
-    check_record("y", y, AlignmentOutput, "alignment_outputs")
-    written = []
-    for first, second, lengths, operations, begin in zip(*x, *y, strict=True):
-        above, below = (
-            decode(alphabet, np.asarray(letters)[:length])
-            for letters, length in zip((first, second), lengths, strict=True)
-        )
-        written.append(WrittenAlignment(above, below, np.asarray(operations), np.asarray(begin)))
-    return written
 
 
 def _check(

@@ -12,13 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
 from jaxstruct.core.checks import text_of
 
 GAP = "-"
-IDENTICAL, POSITIVE, OTHER, NONE = "|", ":", ".", " "
-"""Signs of the middle line: equal letters; others of a positive score; other pairs; a gap."""
 
 
 class WrittenAlignment(NamedTuple):
@@ -34,32 +31,6 @@ class WrittenAlignment(NamedTuple):
     second: str
     operations: np.ndarray
     begin: np.ndarray
-
-
-class PairScores(NamedTuple):
-    """Scores of pairs of letters, high for similar letters.
-
-    Fields:
-      alphabet: which letter is which row and column.
-      substitution: [A, A].
-    """
-
-    alphabet: Alphabet
-    substitution: np.ndarray
-
-
-class AlignmentNumbers(NamedTuple):
-    """What is usually reported of an alignment.
-
-    Fields:
-      columns: pairs and gaps. identical: pairs of equal letters. positive: pairs, equal letters or
-        not, of a positive score; None where no scores are given. gaps: letters against a gap.
-    """
-
-    columns: int
-    identical: int
-    positive: int | None
-    gaps: int
 
 
 def read_rows(
@@ -144,105 +115,3 @@ def _checked(alignment: WrittenAlignment) -> np.ndarray:
             f"sequences have {list(lengths)} letters"
         )
     return real
-
-
-def gather_gaps(operations: np.ndarray) -> np.ndarray:
-    """The operations in another order: between two pairs first all DELETE, then all INSERT.
-
-    The same letters are paired. Rows of a multiple alignment have gaps in any order ("A-C-" above
-    "-G-T" once both-gap columns are gone), and affine costs count every change as a new run.
-    """
-    operations = np.asarray(operations)
-    stretch = np.cumsum(operations == PAIR)
-    order = np.lexsort([np.where(operations == PAIR, -1, operations), stretch])
-    return operations[order]
-
-
-def alignment_numbers(
-    alignment: WrittenAlignment, scores: PairScores | None = None
-) -> AlignmentNumbers:
-    """Columns, identical and positive pairs, and gaps.
-
-    Raises:
-      ValueError: the operations do not fit the sequences, or a letter is not in the alphabet.
-    """
-    rows = write_rows(alignment)
-    signs = _middle(*rows, scores)
-    identical, gaps = signs.count(IDENTICAL), signs.count(NONE)
-    positive = None
-    if scores is not None:
-        pairs = [pair for pair in zip(*rows, strict=True) if GAP not in pair]
-        positive = sum(_pair_score(scores, *pair) > 0 for pair in pairs)
-    return AlignmentNumbers(len(signs), identical, positive, gaps)
-
-
-def alignment_text(
-    alignment: WrittenAlignment,
-    *,
-    names: tuple[str, str] = ("first", "second"),
-    scores: PairScores | None = None,
-    width: int = 60,
-) -> str:
-    """Three lines a block: the first sequence, what its pairs are, the second.
-
-        native    11 AC-DE 14
-                     || |.
-        homologue  1 ACQDK  5
-
-    Each line of letters stands between the positions, from 1, of its first and last letter; where
-    it has none in a block, both are the position of the letter before. `|` marks equal letters, `:`
-    others of a positive score, `.` other pairs, a blank a gap.
-
-    Args:
-      alignment: of two texts. names: shown before them, as they are.
-      scores: for `:`; None for none.
-      width: columns a block, at least 1.
-
-    Returns:
-      Lines, each with its line end, blocks apart by an empty one. Where nothing is aligned, a line
-      that says so.
-
-    Raises:
-      ValueError: the operations do not fit the sequences, a letter is not in the alphabet of the
-        scores, or width is below 1.
-    """
-    if width < 1:
-        raise ValueError(f"width: got {width}, expected at least 1")
-    rows = write_rows(alignment)
-    middle = _middle(*rows, scores)
-    if not middle:
-        return "(no letters are aligned)\n"
-    margin, digits = max(map(len, names)), len(str(max(map(len, alignment[:2]))))
-    places, blocks = [int(begin) for begin in alignment.begin], []
-    for at in range(0, len(middle), width):
-        lines = []
-        for side in (0, 1):
-            part = rows[side][at : at + width]
-            count = len(part) - part.count(GAP)
-            start, places[side] = places[side] + (count > 0), places[side] + count
-            end = f"{places[side]:>{digits}}"
-            lines.append(f"{names[side]:<{margin}} {start:>{digits}} {part} {end}")
-        signs = " " * (margin + digits + 2) + middle[at : at + width]
-        blocks.append("\n".join([lines[0], signs.rstrip(), lines[1]]) + "\n")
-    return "\n".join(blocks)
-
-
-def _middle(first_row: str, second_row: str, scores: PairScores | None) -> str:
-    signs = []
-    for a, b in zip(first_row, second_row, strict=True):
-        if GAP in (a, b):
-            signs.append(NONE)
-        elif a == b:
-            signs.append(IDENTICAL)
-        else:
-            similar = scores is not None and _pair_score(scores, a, b) > 0
-            signs.append(POSITIVE if similar else OTHER)
-    return "".join(signs)
-
-
-def _pair_score(scores: PairScores, a: str, b: str) -> float:
-    letters = scores.alphabet.letters
-    for letter in (a, b):
-        if letter not in letters:
-            raise ValueError(f"scores: the letter {letter!r} is not in the alphabet {letters!r}")
-    return float(scores.substitution[letters.index(a), letters.index(b)])

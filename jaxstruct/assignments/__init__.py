@@ -1,17 +1,15 @@
 """Matchings of two sets: structure, oracles, losses; complete or with unmatched items."""
 
-from jaxstruct.assignments.encoding import AssignmentEncoding, prepare
+from jaxstruct.assignments.encoding import prepare
 from jaxstruct.assignments.inputs import MatchingInput, matching_inputs
 from jaxstruct.assignments.oracles.k_best import best_wrong_matching, k_best_matchings
 from jaxstruct.assignments.oracles.matching import best_matching
-from jaxstruct.assignments.potentials import Matching, MatchingTheta, score_matching
+from jaxstruct.assignments.potentials import Matching, score_matching
 from jaxstruct.assignments.structure import assignment
 
 __all__ = [
-    "AssignmentEncoding",
     "Matching",
     "MatchingInput",
-    "MatchingTheta",
     "assignment",
     "best_matching",
     "best_wrong_matching",

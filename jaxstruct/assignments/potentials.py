@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from jaxstruct.core.spec import one_example
 from jaxstruct.core.types import Array
 
 NONE = -1
@@ -68,6 +69,15 @@ def score_matching(
     return total
 
 
+class _Given(NamedTuple):
+    """What an oracle is given."""
+
+    pairs: Array
+    sizes: Array
+    rows: Any
+    columns: Any
+
+
 def checked_potentials(
     pairs: Array, sizes: Array, rows: Any, columns: Any
 ) -> tuple[Array, Array, Any, Any]:
@@ -76,26 +86,5 @@ def checked_potentials(
     Raises:
       ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
-    pairs, sizes = jnp.asarray(pairs), jnp.asarray(sizes)
-    if pairs.ndim != 2 or 0 in pairs.shape or not jnp.issubdtype(pairs.dtype, jnp.floating):
-        raise ValueError(
-            "pairs must be [R, C] floating-point numbers of one example, R and C >= 1, got "
-            f"{pairs.dtype} of shape {pairs.shape}; use jax.vmap for a batch"
-        )
-    if sizes.shape != (2,) or not jnp.issubdtype(sizes.dtype, jnp.integer):
-        raise ValueError(
-            f"sizes must be [2] integers, the rows and the columns, got {sizes.dtype} of shape "
-            f"{sizes.shape}"
-        )
-    given = []
-    for name, values, size in (("rows", rows, 0), ("columns", columns, 1)):
-        values = None if values is None else jnp.asarray(values)
-        if values is not None and (values.shape, values.dtype) != (
-            pairs.shape[size : size + 1], pairs.dtype
-        ):  # fmt: skip
-            raise ValueError(
-                f"{name} must be [{pairs.shape[size]}] {pairs.dtype} as pairs have, or None, got "
-                f"{values.dtype} of shape {values.shape}"
-            )
-        given.append(values)
-    return pairs, sizes.astype(jnp.int32), *given
+    given, axes = _Given(pairs, sizes, rows, columns), {"rows": "R", "columns": "C"}
+    return one_example("potentials", given, {}, ["sizes"], pairs="R C", sizes="2", **axes)

@@ -33,12 +33,7 @@ import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
 from jaxstruct.baselines.examples import first_weights
-from jaxstruct.baselines.field_certificate import (
-    FieldCertificate,
-    ending,
-    lower_bound,
-    prove_field,
-)
+from jaxstruct.baselines.field_certificate import FieldCertificate, ending, lower_bound, prove_field
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.core.checks import checked_number, checked_size

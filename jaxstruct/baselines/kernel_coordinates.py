@@ -1,7 +1,7 @@
 """Trainers of weights on inputs that are kernel values: random fields become kernel machines.
 
 A kernel machine's weights are coefficients B on anchors, u_s = sum_j B[j, s] Phi(anchor_j), with
-|u|^2 = tr(B' K B) (thesis 4.22). In B = R V with R of `kernels.gram_factor` it is |V|^2: V are
+|u|^2 = tr(B' K B) (thesis 4.22). In B = R V with R of `kernels.features` it is |V|^2: V are
 coordinates, in which the very same problem is one of the features K R. What is trained is V; what
 comes back is B, so that `predict` reads kernel values as it does for every kernel machine.
 
@@ -24,7 +24,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.kernels.gram_factor import gram_factor
+from jaxstruct.kernels.features import gram_factor
 from jaxstruct.multiclass.structure import KernelInput, kernel_of_classes
 
 _KINDS = (KernelTokens, KernelInput)

@@ -4,15 +4,11 @@ from jaxstruct.confidence.memory import CallMemory, memory
 from jaxstruct.confidence.probabilities import log_losses, marginals, sample
 from jaxstruct.confidence.ranking import KBest, k_best
 from jaxstruct.confidence.temperature import Temperature, fit_temperature
-from jaxstruct.core.contract import Marginals
-from jaxstruct.trees import TreeProbabilities
 
 __all__ = [
     "CallMemory",
     "KBest",
-    "Marginals",
     "Temperature",
-    "TreeProbabilities",
     "fit_temperature",
     "k_best",
     "log_losses",

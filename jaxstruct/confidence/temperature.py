@@ -11,18 +11,16 @@ slope taken from two values of it, since oracles have first derivatives only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.confidence.batches import (
-    bare,
-    log_loss_at,
-    rows_within,
-)
+from jaxstruct.confidence.batches import bare, log_loss_at, rows_within
 from jaxstruct.core.buckets import rows_of
+from jaxstruct.core.checks import checked_number
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
@@ -53,26 +51,6 @@ class Temperature(NamedTuple):
     evaluations: int
 
 
-class _Search(NamedTuple):
-    """Where the search for the zero of the slope stands; lists are [2], below and above the zero.
-
-    Fields:
-      b: to look at next. ends, slopes: of the bracket. known: [2] whether an end is known.
-      side: which end moved last, -1 at first. seen: (b, value, slope) looked at last.
-      before: the value at b = 1. moved: |b - the b before|, relative. evaluations: so far.
-    """
-
-    b: Array
-    ends: Array
-    slopes: Array
-    known: Array
-    side: Array
-    seen: Array
-    before: Array
-    moved: Array
-    evaluations: Array
-
-
 @jax.jit
 def _sums_of_block(problem: Problem, weights: PyTree, block: tuple, b: Array) -> Array:
     """[2] value and slope summed over the real examples of a block."""
@@ -85,70 +63,54 @@ def _sums_of_block(problem: Problem, weights: PyTree, block: tuple, b: Array) ->
     return jnp.stack(jax.value_and_grad(total)(b))
 
 
-def _value_and_slope(
-    problem: Problem, weights: PyTree, blocks: tuple, b: Array
-) -> tuple[Array, Array]:
-    """Sums over the real examples of all blocks."""
+def _mean_and_slope(problem: Problem, weights: PyTree, blocks: tuple, n: Array, b: Array) -> Array:
+    """[2] the objective and its slope, of all blocks."""
 
     def of_block(block: tuple) -> Array:
         return _sums_of_block(problem, weights, block, b)
 
-    sums = jnp.stack([jnp.sum(jax.lax.map(of_block, bucket), axis=0) for bucket in blocks])
-    value, slope = jnp.sum(sums, axis=0)
-    return value, slope
+    return sum(jnp.sum(jax.lax.map(of_block, bucket), axis=0) for bucket in blocks) / n
 
 
-def _next(search: _Search, tolerance: float) -> _Search:
-    """The search with the next b to look at."""
-    (low, high), (below, above) = search.ends, search.slopes
-    b = search.seen[0]
-    secant = (low * above - high * below) / (above - below)
-    inside = jnp.clip(secant, low + 0.01 * (high - low), high - 0.01 * (high - low))
-    outside = jnp.where(search.known[0], b * FACTOR, b / FACTOR)
-    new = jnp.where(jnp.all(search.known), inside, outside)
-    moved = jnp.where(jnp.all(search.known), jnp.abs(new - b) / b, jnp.inf)
-    narrow = (high - low) <= tolerance * high
-    moved = jnp.where(jnp.all(search.known) & narrow, 0, moved)
-    return search._replace(b=new, moved=moved.astype(b.dtype))
+_evaluated = program(_mean_and_slope)
 
 
-def _searched(
-    problem: Problem, weights: PyTree, blocks: tuple, n: Array, tolerance: float
-) -> _Search:
-    dtype = jnp.result_type(*jax.tree.leaves(weights))
+class _Found(NamedTuple):
+    """Where the search ended. seen: (value, slope) at b. bracketed: whether by two ends."""
 
-    def turn(search: _Search) -> _Search:
-        value, slope = (s / n for s in _value_and_slope(problem, weights, blocks, search.b))
-        side = (slope > 0).astype(jnp.int32)
-        here = jnp.arange(2) == side
-        halved = jnp.where(search.side == side, 0.5, 1.0).astype(dtype)  # the other end stays
-        slopes = jnp.where(here, slope, search.slopes * halved)
-        search = search._replace(
-            ends=jnp.where(here, search.b, search.ends),
-            slopes=slopes,
-            known=search.known | here,
-            side=side,
-            seen=jnp.stack([search.b, value, slope]),
-            before=jnp.where(search.evaluations == 0, value, search.before),
-            evaluations=search.evaluations + 1,
-        )
-        return _next(search, tolerance)
-
-    def goes_on(search: _Search) -> Array:
-        inside = (search.b <= LARGEST) & (search.b >= 1 / LARGEST)
-        flat = (search.seen[2] == 0) & (search.evaluations > 0)
-        far = (search.moved > tolerance) & (search.evaluations < EVALUATIONS)
-        return inside & far & ~flat & jnp.all(jnp.isfinite(search.seen))
-
-    zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
-    start = _Search(
-        one, jnp.zeros(2, dtype), jnp.array([-1, 1], dtype), jnp.zeros(2, bool), jnp.int32(-1),
-        jnp.zeros(3, dtype), zero, jnp.asarray(jnp.inf, dtype), jnp.int32(0),
-    )  # fmt: skip
-    return jax.lax.while_loop(goes_on, turn, start)
+    b: float
+    seen: tuple[float, float]
+    before: float
+    bracketed: bool
+    evaluations: int
 
 
-_search = program(_searched)
+def _search(evaluate: Callable[[float], tuple[float, float]], tolerance: float) -> _Found:
+    """The zero of the slope; see the module. evaluate: b -> (value, slope)."""
+    b, side, before, evaluations = 1.0, None, np.nan, 0
+    ends, slopes = [np.nan, np.nan], [np.nan, np.nan]  # below and above the zero
+    while True:
+        value, slope = evaluate(b)
+        evaluations += 1
+        before = value if evaluations == 1 else before
+        here = int(slope > 0)
+        if side == here:
+            slopes[1 - here] *= 0.5  # the other end stays
+        ends[here], slopes[here], side = b, slope, here
+        (low, high), (below, above) = ends, slopes
+        bracketed = not np.isnan(low + high)
+        if bracketed:
+            margin = 0.01 * (high - low)
+            secant = (low * above - high * below) / (above - below)
+            new = min(max(secant, low + margin), high - margin)
+            near = min(abs(new - b) / b, (high - low) / high) <= tolerance
+        else:
+            new = b / FACTOR if here else b * FACTOR
+            near = not 1 / LARGEST <= new <= LARGEST
+        flat = slope == 0 or not np.isfinite(value + slope)
+        if near or flat or evaluations == EVALUATIONS:
+            return _Found(b, (value, slope), before, bracketed, evaluations)
+        b = new
 
 
 def _in_blocks(x: PyTree, y: PyTree, batch: int) -> tuple:
@@ -192,23 +154,31 @@ def fit_temperature(
     check_weights(problem, weights)
     checked_inference(problem, "log_loss")
     dtype = jnp.result_type(*jax.tree.leaves(weights))
-    rest = jnp.asarray(sum(map(len, xs.index)), dtype), jnp.asarray(tolerance, dtype)
+    tolerance = checked_number("tolerance", tolerance)
+    n = jnp.asarray(sum(map(len, xs.index)), dtype)
 
     def given(batch: int) -> tuple:
         parts = zip(xs.parts, ys.parts, strict=True)
-        return bare(problem), weights, tuple(_in_blocks(x, y, batch) for x, y in parts), *rest
+        return bare(problem), weights, tuple(_in_blocks(x, y, batch) for x, y in parts), n
 
+    one = jnp.ones((), dtype)
     batch, _ = rows_within(
-        "fit_temperature", lambda batch: _search.peak_bytes(*given(batch)) or 0, batch
+        "fit_temperature", lambda batch: _evaluated.peak_bytes(*given(batch), one) or 0, batch
     )
-    found = _search(*given(batch))
-    b, value, slope = (float(number) for number in found.seen)
+    whole = given(batch)
+
+    def evaluate(b: float) -> tuple[float, float]:
+        value, slope = np.asarray(_evaluated(*whole, jnp.asarray(b, dtype))).tolist()
+        return value, slope
+
+    found = _search(evaluate, tolerance)
+    b, (value, slope) = found.b, found.seen
     if not np.isfinite([value, slope]).all():
         raise ValueError(
             f"outputs: their mean log loss is {value} at temperature {1 / b:g}: an output is "
             "impossible under the model, or the scores are not finite"
         )
-    if not found.known.all() and (slope != 0 or value == 0):
+    if not found.bracketed and (slope != 0 or value == 0):
         reason = (
             "they score no better than the mean of all outputs: the weights say nothing of them"
         )
@@ -217,4 +187,4 @@ def fit_temperature(
         raise ValueError(
             f"outputs: the log loss still falls at temperature {1 / b:g}, because {reason}"
         )
-    return Temperature(1 / b, float(found.before), value, slope, int(found.evaluations))
+    return Temperature(1 / b, found.before, value, slope, found.evaluations)

@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Truth, output_of
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
 
@@ -126,3 +127,28 @@ def bucket_slices(outputs: tuple[PyTree, ...]) -> list[slice]:
     """Which of the N rows each bucket holds."""
     ends = np.cumsum([0, *map(rows_of, outputs)])
     return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+
+def take(tree: PyTree, which: np.ndarray) -> PyTree:
+    """The examples `which`, in that order: example which[j] becomes example j.
+
+    Args:
+      tree: a pytree of n examples, of arrays [n, ...] or `Ragged` stores.
+      which: [m] distinct integers in 0..n-1, a cross-validation fold for instance.
+
+    Returns:
+      As the tree, of the m examples. Stores are copied with no rows but theirs.
+
+    Raises:
+      ValueError: which is no such array.
+    """
+    which, n = np.asarray(which), rows_of(tree)
+    if which.ndim != 1 or np.setdiff1d(which, np.arange(n)).size or which.dtype.kind not in "iu":
+        raise ValueError(f"which must be [m] integers in 0..{n - 1}, got {text_of(which)}")
+    if np.unique(which).size < which.size:
+        raise ValueError(f"which must be distinct integers, got {text_of(which)}")
+
+    def of_leaf(leaf: AnyArray | Ragged) -> np.ndarray | Ragged:
+        return leaf.take(which) if isinstance(leaf, Ragged) else np.asarray(leaf)[which]
+
+    return jax.tree.map(of_leaf, tree)

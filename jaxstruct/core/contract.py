@@ -20,8 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax
 
-from jaxstruct.core.length_buckets import PRICE
-from jaxstruct.core.sizes import size_class
+from jaxstruct.core.sizes import PRICE, size_class
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
@@ -186,7 +185,8 @@ class Differences(NamedTuple):
 class Space(NamedTuple):
     """How planes are summed. What is left out follows from the model by transposition.
 
-    A_x is the linear map potentials(., x), without known potentials. B counts the examples of a batch, K their planes.
+    A_x is the linear map potentials(., x), without known potentials. B counts the examples of a
+    batch, K their planes.
 
     Fields:
       add: (w, x[B], u[B]) -> w + sum_b A_b' u_b.

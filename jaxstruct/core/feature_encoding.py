@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -17,8 +17,7 @@ import numpy as np
 
 from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import checked_number, checked_size
-from jaxstruct.core.feature_index import FeatureIndex, fit_index, index_of_names
-from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows
+from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows, rows_of_matrix
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 
@@ -41,6 +40,52 @@ def report_unseen_to(listener: Callable[[str, int], None]) -> Iterator[None]:
         yield
     finally:
         _listener.reset(before)
+
+
+class FeatureIndex(NamedTuple):
+    """Which feature is which column. Made by `fit_index` or `index_of_names`.
+
+    Fields:
+      names: the d features, column j is names[j].
+      columns: feature -> column.
+    """
+
+    names: tuple[str, ...]
+    columns: Mapping[str, int]
+
+    @property
+    def number_of_features(self) -> int:
+        """The dimension d."""
+        return len(self.names)
+
+
+def fit_index(counts: Mapping[str, int], *, min_count: int = 1) -> FeatureIndex:
+    """Numbers the features that occur at least `min_count` times in the training set.
+
+    Frequent features come first; ties go by name. The order of the examples does not matter.
+
+    Args:
+      counts: feature -> how many rows have it, of the training set alone.
+      min_count: at least 1.
+
+    Raises:
+      ValueError: `min_count` is below 1, or no feature is left.
+    """
+    if min_count < 1:
+        raise ValueError(f"min_count: got {min_count}, expected at least 1")
+    kept = sorted(name for name, count in counts.items() if count >= min_count)
+    if not kept:
+        raise ValueError(
+            f"counts: none of the {len(counts)} features occurs {min_count} times; lower min_count"
+        )
+    kept.sort(key=counts.__getitem__, reverse=True)  # names of one count stay in their order
+    return index_of_names(kept)
+
+
+def index_of_names(names: Iterable[str]) -> FeatureIndex:
+    """The index in which column j is the j-th of these names, each once."""
+    names = tuple(names)
+    return FeatureIndex(names, {name: column for column, name in enumerate(names)})
 
 
 class FeatureEncoding(NamedTuple):
@@ -143,11 +188,16 @@ def dense_or_sparse(encoding: FeatureEncoding, name: str, rows: Rows) -> DenseRo
         _check_columns(encoding, name, rows.number_of_features, None)
         return with_constant(rows, encoding)
     _check_columns(encoding, name, rows.values.shape[1], rows.names)
-    values = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float32)
+    values = _floats(rows.values)
     if encoding.constant:
         last = np.full((len(values), 1), encoding.constant, values.dtype)
         values = np.concatenate([values, last], axis=1)
     return DenseRows(values)
+
+
+def _floats(values: np.ndarray) -> np.ndarray:
+    """Floats as they are, others as float32."""
+    return values if values.dtype.kind == "f" else values.astype(np.float32)
 
 
 def _no_rows(encoding: FeatureEncoding) -> DenseRows | SparseRows:
@@ -186,6 +236,42 @@ def inputs_of(
     width = max(least, int(stores[0].lengths.max(initial=1)))
     indices, values = (store.padded(np.arange(len(store)), width) for store in stores)
     return SparseFeatures(Ragged(indices, offsets, d), Ragged(values, offsets))
+
+
+def from_scipy(
+    matrix: Any, *, width: int | None = None, offsets: np.ndarray | None = None
+) -> SparseFeatures:
+    """The rows of a SciPy sparse matrix as `SparseFeatures`.
+
+    Repeated entries are summed, zeros dropped, the entries of a row sorted by their feature.
+
+    Args:
+      matrix: [n, d], any SciPy sparse matrix or array (anything with `tocsr`); left as it is.
+      width: m, entries a row is padded to, at least 1.
+      offsets: [n + 1] where rows are the tokens of n sequences: sequence i has the rows
+        offsets[i] .. offsets[i + 1] - 1. None where each row is an input.
+
+    Returns:
+      int32 indices and values of the matrix's floating-point dtype (float32 for integers and bool):
+      `Ragged` stores of n inputs of as many entries as each has; with offsets, of n sequences of
+      tokens [l, m], m by default the most entries of a token; with width alone, arrays [n, m].
+      Padding has index d and value 0.
+
+    Raises:
+      ValueError: matrix is not sparse or of numbers, width is no integer >= 1, a row has more
+        entries than width, or offsets do not rise from 0 to the number of rows.
+    """
+    rows = rows_of_matrix("matrix", matrix)
+    rows = rows._replace(values=_floats(rows.values))
+    if width is None:
+        return inputs_of(rows, offsets)
+    width, counts = checked_size("width", width), np.diff(rows.offsets)
+    if counts.max(initial=0) > width:
+        raise ValueError(
+            f"width is {width}, but row {int(counts.argmax())} has {counts.max()} entries"
+        )
+    tokens = inputs_of(rows, np.array([0, rows.count]) if offsets is None else offsets, width)
+    return tokens if offsets is not None else SparseFeatures(*(leaf.rows for leaf in tokens))
 
 
 def _check_columns(
@@ -262,7 +348,7 @@ def _notice(name: str, unseen: Counter[str]) -> str:
 
 def with_constant(rows: SparseRows, encoding: FeatureEncoding) -> SparseRows:
     """Every row ends in the constant feature, if there is one."""
-    kept = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float32)
+    kept = _floats(rows.values)
     if not encoding.constant:
         return rows._replace(values=kept)
     ends = rows.offsets[1:]

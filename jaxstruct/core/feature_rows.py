@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxstruct.core.checks import as_list, kind_and_text_of, text_of
-from jaxstruct.core.sparse_rows import compressed
 
 ROWS = (
     "a list of rows (lists of names, or mappings name -> number, bool or text), an array [R, d] of "
@@ -138,7 +137,7 @@ def _is_whole(rows: Any) -> bool:
 
 def _read(name: str, rows: Any, place: Any) -> Rows:
     if hasattr(rows, "tocsr"):
-        return _of_matrix(name, rows)
+        return rows_of_matrix(name, rows)
     if hasattr(rows, "iloc") and hasattr(rows, "columns"):
         return _of_frame(rows, place)
     if hasattr(rows, "__array__") and not isinstance(rows, (list, tuple)):
@@ -301,8 +300,25 @@ def _of_frame(frame: Any, place: Any) -> Rows:
     return _named_rows(records, place)
 
 
-def _of_matrix(name: str, matrix: Any) -> SparseRows:
-    rows = compressed(name, matrix)
+def rows_of_matrix(name: str, matrix: Any) -> SparseRows:
+    """The rows of a SciPy matrix, sorted, repeats summed, zeros dropped; it stays as it is.
+
+    Raises:
+      ValueError: the matrix is not sparse, or not of real numbers.
+    """
+    if not hasattr(matrix, "tocsr"):
+        raise ValueError(
+            f"{name} must be a SciPy sparse matrix, got {type(matrix).__name__}: dense arrays are "
+            "inputs as they are"
+        )
+    rows = matrix.tocsr(copy=True)
+    if rows.dtype.kind not in "biuf" or rows.ndim != 2 or rows.shape[1] >= 2**31:
+        raise ValueError(
+            f"{name} must be [n, d] real numbers with d < 2**31, got {rows.dtype} of shape "
+            f"{rows.shape}"
+        )
+    rows.sum_duplicates()  # sorts each row, too
+    rows.eliminate_zeros()
     indices, offsets = rows.indices.astype(np.int32), rows.indptr.astype(np.int64)
     return SparseRows(indices, rows.data, offsets, rows.shape[1])
 

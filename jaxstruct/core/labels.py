@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_array, as_list, check_record, text_of
+from jaxstruct.core.checks import as_list, check_record, text_of
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.spec import array
 
 
 class UnseenLabels(UserWarning):
@@ -252,15 +253,8 @@ def decode(codec: LabelCodec, indices: ArrayLike) -> list[Hashable]:
         do not count from the end).
     """
     check_record("codec", codec, LabelCodec, "fit_codec")
-    indices = as_array("indices", indices, "integers [n]")
-    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
-        raise ValueError(
-            f"indices: got {indices.dtype} of shape {indices.shape}, expected integers [n]"
-        )
-    wrong = np.flatnonzero((indices < 0) | (indices >= len(codec.classes)))
-    if wrong.size:
-        raise ValueError(
-            f"indices[{wrong[0]}]: got {indices[wrong[0]]}, expected 0..{len(codec.classes) - 1}, "
-            f"one of {len(codec.classes)} classes"
-        )
-    return [codec.classes[i] for i in indices]
+    k = len(codec.classes)
+    if isinstance(indices, (list, tuple)) and not indices:
+        return []
+    found = array("indices", indices, "n", within=range(k), words=f"one of {k} classes")
+    return [codec.classes[i] for i in found]

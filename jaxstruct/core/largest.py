@@ -30,13 +30,3 @@ def largest(scores: Array, k: int) -> tuple[Array, Array]:
     short = max(k - scores.shape[0], 0)
     scores = jnp.pad(scores, (0, short), constant_values=-jnp.inf)
     return k_largest(k, scores, jnp.arange(scores.shape[0], dtype=jnp.int32))
-
-
-def filled_up(k: int, outputs: PyTree, scores: Array) -> tuple[PyTree, Array]:
-    """k outputs [k, ..] with their scores: beyond those that there are -1, and -inf."""
-
-    def of_leaf(leaf: Array, value: float) -> Array:
-        missing = [(0, k - leaf.shape[0])] + [(0, 0)] * (leaf.ndim - 1)
-        return jnp.pad(leaf, missing, constant_values=value)
-
-    return jax.tree.map(lambda leaf: of_leaf(leaf, -1), outputs), of_leaf(scores, -jnp.inf)

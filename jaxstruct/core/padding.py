@@ -15,8 +15,8 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
 from jaxstruct.core.contract import Padding, Truth, output_of
-from jaxstruct.core.length_buckets import bucket_lengths
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.sizes import bucket_lengths
 from jaxstruct.core.types import PyTree
 
 NUMBERS = 1 << 23

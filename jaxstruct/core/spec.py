@@ -187,7 +187,7 @@ def checked_lengths(
 
 
 def one_example(
-    name: str, given: Record, sizes: dict[str, int], integers: Sequence[str] = (), **axes: str
+    name: str, given: Record, sizes: dict[str, int], integers: Sequence[str] = (), /, **axes: str
 ) -> Record:
     """A record of arrays of ONE example: floats of one dtype, and integers of 32 bits.
 

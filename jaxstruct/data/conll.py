@@ -7,16 +7,13 @@ else than a blank follows, # is a word or its beginning: "#tag", or "#" with a t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxstruct.core.files import write_file
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.utf8 import decoded
 
 _BLANKS = re.compile(r"[ \t]+")  # str.split() would also cut at no-break spaces inside words
-_UNWRITABLE = re.compile(r"[ \t\r\n]|^$")
 _DOCUMENT_START = re.compile(r"[ \t]*-DOCSTART-(?:[ \t]|$)")
 _COMMENT = "# "
 
@@ -117,61 +114,3 @@ def _sentence(rows: list[list[str]], labelled: bool) -> Sentence:
     words, *rest = zip(*rows, strict=True)
     labels = rest.pop() if labelled else ()
     return Sentence(words, tuple(rest), labels)
-
-
-def write_conll(
-    path: Path,
-    sentences: Sequence[Sentence],
-    predicted: Sequence[Sequence[str]] | None = None,
-) -> Path:
-    r"""Writes a CoNLL file with one column more, the predicted labels, and returns its path.
-
-    A line holds word, columns, label if there is one, prediction, with one blank between; an empty
-    line follows each sentence. This is what the shared task's scorer reads. After a word "#" that
-    begins a sentence stands a tab, so that the line is no comment. The file is written under a
-    temporary name and renamed: it is whole or as it was before.
-
-    Args:
-      path: the file, replaced if it is there; its folder is made where it does not exist.
-      sentences: n sentences.
-      predicted: n label sequences, each as long as its sentence; None adds no column.
-
-    Raises:
-      ValueError: the numbers of sentences, tokens or columns differ, or an entry is empty or
-        holds a blank, tab or line end, so that the file could not be read again.
-    """
-    if predicted is not None and len(predicted) != len(sentences):
-        raise ValueError(
-            f"predicted: got {len(predicted)} label sequences, expected {len(sentences)}, one for "
-            "each sentence"
-        )
-    widths = {(len(sentence.columns), bool(sentence.labels)) for sentence in sentences}
-    if len(widths) > 1:
-        raise ValueError(
-            f"sentences: got {sorted(widths)} as (columns between, labelled), expected the same "
-            "for all of one file"
-        )
-    pieces = []
-    for position, sentence in enumerate(sentences):
-        added = [] if predicted is None else [predicted[position]]
-        pieces.append(_block(position, sentence, added))
-    return write_file(path, "".join(pieces))
-
-
-def _block(position: int, sentence: Sentence, added: Iterable[Sequence[str]]) -> str:
-    labels = [sentence.labels] if len(sentence.labels) else []
-    columns = [sentence.words, *sentence.columns, *labels, *added]
-    tokens = len(sentence.words)
-    if not tokens or any(len(column) != tokens for column in columns):
-        raise ValueError(
-            f"sentences[{position}]: its columns have {[len(column) for column in columns]} "
-            "entries, expected equal numbers, at least 1 (prediction last)"
-        )
-    for entry in (entry for column in columns for entry in column):
-        if _UNWRITABLE.search(entry):
-            raise ValueError(
-                f"sentences[{position}]: {entry!r} is empty or holds a blank, tab or line end, "
-                "which a CoNLL column cannot"
-            )
-    lines = "".join(" ".join(row) + "\n" for row in zip(*columns, strict=True))
-    return ("#\t" + lines[2:] if lines.startswith(_COMMENT) else lines) + "\n"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxstruct.core.files import write_file
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.packed import read_plain_or_gzip
 from jaxstruct.data.utf8 import decoded
@@ -104,97 +102,3 @@ def _record(name: str, number: int, header: str, pieces: list[str]) -> FastaReco
         )
     first, *rest = header.split(maxsplit=1) or [""]
     return FastaRecord(first, "".join(rest), sequence)
-
-
-def fasta_text(records: Sequence[FastaRecord], *, aligned: bool = False, width: int = 60) -> str:
-    """The text of a FASTA file; `parse_fasta` reads the same sequences from it.
-
-    Args:
-      records: the sequences; of none the text is empty. aligned: whether `-` may stand for gaps.
-      width: letters a line, at least 1.
-
-    Raises:
-      ValueError: a name holds a blank or is missing before a description, a description has blanks
-        at its ends or a line end, a sequence has no letters, or a character that is no letter, or
-        width is below 1; the message names the record, from 0.
-    """
-    if width < 1:
-        raise ValueError(f"width: got {width}, expected at least 1")
-    lines = []
-    for place, record in enumerate(records):
-        _check_record(f"records[{place}]", record, aligned)
-        sequence = record.sequence
-        lines.append(f">{record.name} {record.description}".rstrip(" "))
-        lines += [sequence[at : at + width] for at in range(0, len(sequence), width)]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _check_record(where: str, record: FastaRecord, aligned: bool) -> None:
-    name, description, sequence = record
-    if name and name.split() != [name]:
-        raise ValueError(f"{where}: got the name {name!r}, expected one without blanks")
-    if description and not name:
-        raise ValueError(
-            f"{where}: got the description {description!r} and no name; its first word would be "
-            "read as one"
-        )
-    if description != description.strip() or {"\r", "\n"} & set(description):
-        raise ValueError(
-            f"{where}: got the description {description!r}, expected one line without blanks at "
-            "its ends"
-        )
-    letters = sequence.replace(GAP, "") if aligned else sequence
-    if not re.fullmatch(r"[A-Za-z*?]+", letters):
-        raise ValueError(
-            f"{where}: got the sequence {sequence[:40]!r}, expected at least one of A-Z, a-z, '*' "
-            "and '?', " + ("'-' for gaps" if aligned else "aligned=True where rows have gaps")
-        )
-
-
-def write_fasta(
-    path: Path, records: Sequence[FastaRecord], *, aligned: bool = False, width: int = 60
-) -> Path:
-    """Writes `fasta_text` to a file, and returns its path.
-
-    The file is written under a temporary name and renamed: it is whole or as it was before; its
-    folder is made where it does not exist.
-
-    Raises:
-      ValueError: see `fasta_text`.
-    """
-    return write_file(path, fasta_text(records, aligned=aligned, width=width))
-
-
-def aligned_pairs(
-    records: Sequence[FastaRecord], name: str = "records"
-) -> tuple[tuple[FastaRecord, FastaRecord], ...]:
-    """Consecutive rows of an aligned file as pairs: the first with the second, and so on.
-
-    Raises:
-      MalformedFile: their number is odd, or the rows of a pair differ in length.
-    """
-    pairs = consecutive_pairs(records, name)
-    for place, (first, second) in enumerate(pairs, 1):
-        lengths = len(first.sequence), len(second.sequence)
-        if lengths[0] != lengths[1]:
-            raise MalformedFile(
-                f"{name}: the rows of pair {place}, {first.name!r} and {second.name!r}, have "
-                f"{lengths[0]} and {lengths[1]} columns, expected equal numbers (gaps included)"
-            )
-    return pairs
-
-
-def consecutive_pairs(
-    records: Sequence[FastaRecord], name: str = "records"
-) -> tuple[tuple[FastaRecord, FastaRecord], ...]:
-    """The first with the second sequence, the third with the fourth, and so on.
-
-    Raises:
-      MalformedFile: their number is odd.
-    """
-    if len(records) % 2:
-        raise MalformedFile(
-            f"{name}: got {len(records)} sequences, expected an even number: each two that follow "
-            "one another are a pair"
-        )
-    return tuple(zip(records[::2], records[1::2], strict=True))

@@ -15,13 +15,9 @@ from jaxstruct.core.prepared import held
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
-from jaxstruct.estimators.base import (
-    Training,
-    example_weights,
-    with_parameters,
-)
-from jaxstruct.rankings import SampleEncoding, sample_inputs
-from jaxstruct.rankings.encoding import warn_of_texts
+from jaxstruct.estimators.base import Training, example_weights, with_parameters
+from jaxstruct.rankings import sample_inputs
+from jaxstruct.rankings.encoding import SampleEncoding, warn_of_texts
 from jaxstruct.rankings.losses import Measure, table_loss
 from jaxstruct.rankings.tied import chosen
 

@@ -24,7 +24,7 @@ from jaxstruct.estimators.base import (
     of_mean_one,
     with_parameters,
 )
-from jaxstruct.graphs import SetEncoding
+from jaxstruct.graphs.set_encoding import SetEncoding
 from jaxstruct.solvers.predict import predict
 
 _NUMBERS = 1 << 22

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxstruct.alignments import AlignmentCosts, alignment_costs, prepare
+from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
+from jaxstruct.alignments.encoding import prepare
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import ListEstimator, example_weights, with_parameters
@@ -26,7 +27,7 @@ class PairAligner(ListEstimator):
       C, tol, max_iter: as in `StructuralClassifier`, n being pairs. objective: "svm1_margin",
         "svm1_slack" or "svm2_slack"; there is no "log_loss".
       loss: "positions", "pairs", "normalised_positions" or "normalised_pairs".
-      letters: all letters, a text or a `jaxstruct.alignments.Alphabet`; None for those of training,
+      letters: all letters, a text, or one of `alignments.alphabet`; None for those of training,
         and others are errors.
       gaps: "affine" or "linear".
 

@@ -8,12 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from jaxstruct import confidence
-from jaxstruct.chains import (
-    ChainEncoding,
-    chain,
-    chain_inputs,
-    label_weights,
-)
+from jaxstruct.chains import ChainEncoding, chain, chain_inputs, label_weights
 from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import fit_codec, flat_labels, placed_errors

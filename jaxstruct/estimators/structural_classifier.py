@@ -24,7 +24,8 @@ from jaxstruct.estimators.base import (
     of_mean_one,
     with_parameters,
 )
-from jaxstruct.multiclass import ClassEncoding, multiclass
+from jaxstruct.multiclass import multiclass
+from jaxstruct.multiclass.encoding import ClassEncoding
 
 
 def dtype_of(values: np.ndarray) -> str:
@@ -61,7 +62,7 @@ class StructuralClassifier(class_rows.RowClassifier):
       classes_: [k] the labels, sorted. n_features_in_: d.
       feature_names_in_: [d], of frames and of rows that name their features.
       coef_: [k, d], of two classes [1, d], their difference. intercept_: [k] or [1].
-      encoding_: what columns and classes mean (`jaxstruct.multiclass.ClassEncoding`).
+      encoding_: what columns and classes mean (`ClassEncoding` of `multiclass.prepare`).
     """
 
     loss: Any = None

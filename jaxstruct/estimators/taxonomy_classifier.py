@@ -14,13 +14,8 @@ import numpy as np
 from jaxstruct.core.checks import check_choice, check_flag, text_of
 from jaxstruct.estimators.base import with_parameters
 from jaxstruct.estimators.structural_classifier import StructuralClassifier
-from jaxstruct.multiclass import (
-    Taxonomy,
-    taxonomy_features,
-    taxonomy_from_paths,
-    tree_loss,
-    zero_one_loss,
-)
+from jaxstruct.multiclass import Taxonomy, taxonomy_features, taxonomy_from_paths, tree_loss
+from jaxstruct.multiclass.losses import zero_one_loss
 
 LOSSES = ("tree", "zero_one")
 

@@ -7,13 +7,7 @@ from typing import Any
 from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.estimators.base import ListEstimator, Training, example_weights, with_parameters
 from jaxstruct.solvers.predict import predict
-from jaxstruct.trees import (
-    Tree,
-    leaves,
-    prepare,
-    score,
-    summarise,
-)
+from jaxstruct.trees import Tree, leaves, prepare, score, summarise
 from jaxstruct.trees.encoding import as_tree
 from jaxstruct.trees.phrases.tree import is_of_nltk
 

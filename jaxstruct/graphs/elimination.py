@@ -12,7 +12,6 @@ and one program serves all plans of one width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -120,22 +119,3 @@ def elimination(nodes: int, edges: np.ndarray, width: int | None = None) -> Elim
         rows[e, 0] = k
         rows[e, 1 + axes[k].index(a)], rows[e, 1 + axes[k].index(b)] = 2, 1
     return Elimination(steps, rows)
-
-
-def stacked_plans(plans: Sequence[Elimination], nodes: int, edges: int) -> Elimination:
-    """A batch of plans of one width, padded to V nodes and E edges, every leaf with an axis [n].
-
-    Raises:
-      ValueError: no plans, or of several widths.
-    """
-    widths = {plan.width for plan in plans}
-    if len(widths) != 1:
-        raise ValueError(f"plans must be of one width, at least one plan, got {sorted(widths)}")
-
-    def rows(leaf: np.ndarray, size: int) -> np.ndarray:
-        return np.pad(np.asarray(leaf), [(0, size - len(leaf)), (0, 0)])
-
-    return Elimination(
-        np.stack([rows(plan.steps, nodes) for plan in plans]),
-        np.stack([rows(plan.edges, edges) for plan in plans]),
-    )

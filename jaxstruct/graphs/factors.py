@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct.core.checks import as_list, checked_dtype, checked_size
-from jaxstruct.core.sizes import size_class
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.graphs.edge_lists import checked_edges
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
@@ -148,26 +147,6 @@ def padded(potentials: GraphPotentials, nodes: int, edges: int, labels: int) -> 
         _padded_rows(pairs, edges, 0),
         np.int32(V),
         np.int32(E),
-    )
-
-
-def stacked(graphs: Sequence[GraphPotentials]) -> GraphPotentials:
-    """A batch of n graphs of any sizes, padded to common size classes: every leaf has an axis [n].
-
-    `jax.vmap` of an oracle takes it.
-
-    Raises:
-      ValueError: no graphs, or something else than GraphPotentials.
-    """
-    graphs = as_list("graphs", graphs, "a list of GraphPotentials")
-    if not graphs or not all(isinstance(one, GraphPotentials) for one in graphs):
-        raise ValueError("graphs must be a list of GraphPotentials, at least one")
-    V = size_class(max(int(one.number_of_nodes) for one in graphs))
-    E = size_class(max(int(one.number_of_edges) for one in graphs))
-    S = max(np.shape(one.nodes)[1] for one in graphs)
-    rows = [padded(one, V, E, S) for one in graphs]
-    return GraphPotentials(
-        *(np.stack(leaf) for leaf in zip(*(row[:5] for row in rows), strict=True))
     )
 
 

@@ -13,12 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import (
-    check_choice,
-    check_flag,
-    checked_dtype,
-    checked_size,
-)
+from jaxstruct.core.checks import check_choice, check_flag, checked_dtype, checked_size
 from jaxstruct.core.contract import (
     Inference,
     InferenceFacts,

@@ -28,8 +28,7 @@ class GraphPotentials(NamedTuple):
     """Potentials of ONE graph of V nodes, E edges (both with padding) and at most S labels.
 
     A potential of -inf forbids; the others are finite. Entries beyond the last node and beyond the
-    last edge are never read. `graph_potentials` builds and checks one, `stacked`
-    a padded batch.
+    last edge are never read. `graph_potentials` builds and checks one.
 
     Fields:
       nodes: [V, S].

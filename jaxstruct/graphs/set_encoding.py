@@ -17,13 +17,7 @@ from jaxstruct.core.feature_encoding import (
     one_matrix,
 )
 from jaxstruct.core.feature_rows import read_rows
-from jaxstruct.core.labels import (
-    LabelCodec,
-    encode_lists,
-    fit_codec,
-    flat_labels,
-    placed_errors,
-)
+from jaxstruct.core.labels import LabelCodec, encode_lists, fit_codec, flat_labels, placed_errors
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.tables import MOST_COLUMNS, Table, pairs_table, rankings_by_label
 from jaxstruct.core.types import PyTree

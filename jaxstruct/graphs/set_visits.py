@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Differences
-from jaxstruct.core.row_loops import add_to_rows, sum_of_rows
+from jaxstruct.core.feature_scores import add_to_rows, sum_of_rows
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 

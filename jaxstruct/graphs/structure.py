@@ -23,14 +23,7 @@ from jaxstruct.core.checks import (
     checked_dtype,
     checked_size,
 )
-from jaxstruct.core.contract import (
-    Inference,
-    InferenceFacts,
-    Model,
-    Padding,
-    Problem,
-    Space,
-)
+from jaxstruct.core.contract import Inference, InferenceFacts, Model, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares

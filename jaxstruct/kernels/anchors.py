@@ -8,9 +8,13 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import as_list, check_record
-from jaxstruct.core.feature_encoding import FeatureEncoding, dense_or_sparse, fit_features
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    dense_or_sparse,
+    fit_features,
+    inputs_of,
+)
 from jaxstruct.core.feature_rows import DenseRows, Rows, read_rows
-from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.gram import diagonal, gram_matrix
 from jaxstruct.kernels.strings import Strings, encode_strings
@@ -77,10 +81,7 @@ def points_of(
     read = dense_or_sparse(features, "rows", read_rows("rows", things) if rows is None else rows)
     if isinstance(read, DenseRows):
         return read.values
-    d, every = read.number_of_features, np.arange(read.count)
-    stores = Ragged(read.indices, read.offsets, d), Ragged(read.values, read.offsets)
-    width = max(1, int(stores[0].lengths.max(initial=1)))
-    return SparseFeatures(*(store.padded(every, width) for store in stores))
+    return SparseFeatures(*(store.rows for store in inputs_of(read, np.array([0, read.count]))))
 
 
 def fit_anchors(

@@ -1,4 +1,4 @@
-"""Kernels made of kernels: sum, product, tensor product and direct sum (thesis 2.5.1).
+"""Kernels made of kernels: sum, product, tensor product, direct sum, normalised (thesis 2.5.1).
 
 Each factory takes kernels (from `input`, from here, or any function of two points) and returns a
 `jax.tree_util.Partial` whose leaves are the coefficients and the parameters of the parts.
@@ -109,3 +109,24 @@ def tensor_product(k1: Callable, k2: Callable) -> Partial:
 def direct_sum(k1: Callable, k2: Callable) -> Partial:
     """Makes K((x1, x2), (x1', x2')) = K1(x1, x1') + K2(x2, x2') (proposition 4, eq. 2.20)."""
     return Partial(direct_sum_kernel, as_kernel(k1), as_kernel(k2))
+
+
+def normalised_kernel(kernel: Callable, x: PyTree, z: PyTree) -> Array:
+    """Returns K(x, x') / sqrt(K(x, x) K(x', x')): what `normalised` wraps."""
+    return divided(kernel(x, z), kernel(x, x), kernel(z, z))
+
+
+def normalised(kernel: Callable) -> Partial:
+    """Makes K(x, x') / sqrt(K(x, x) K(x', x')), in [-1, 1] (Lodhi et al. 2002, section 4).
+
+    A point with K(x, x) = 0 has no features (a string with fewer letters than a subsequence): its
+    values are 0, that with itself too. `gram_matrix` computes K(x, x) once a point.
+    """
+    return Partial(normalised_kernel, as_kernel(kernel))
+
+
+def divided(value: Array, own: Array, other: Array) -> Array:
+    """Returns value / sqrt(own other), 0 where own or other is 0; shapes broadcast."""
+    real = (own > 0) & (other > 0)
+    scale = jnp.sqrt(jnp.where(own > 0, own, 1)) * jnp.sqrt(jnp.where(other > 0, other, 1))
+    return jnp.where(real, value / scale, jnp.zeros_like(value))

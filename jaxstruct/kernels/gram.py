@@ -30,8 +30,7 @@ from jaxstruct.kernels.convolution import (
     windows_of,
 )
 from jaxstruct.kernels.mismatch import mismatch_against, mismatch_kernel
-from jaxstruct.kernels.normalisation import divided, normalised_kernel
-from jaxstruct.kernels.sets import as_sets, inner_products, squared_norms
+from jaxstruct.kernels.points import as_sets, inner_products, squared_norms
 from jaxstruct.kernels.spectrum import spectrum_against, spectrum_kernel
 from jaxstruct.kernels.string_grams import string_gram
 from jaxstruct.kernels.subsequences import subsequences_against, subsequences_kernel
@@ -156,28 +155,19 @@ def _precompute(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Arr
     return pairwise_gram(kernel, X, Z, options.block)
 
 
-def _weighted_sum(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
-    kernels, coefficients = kernel.args
-    return combine.weighted_sum_kernel([_on_sets(k, options) for k in kernels], coefficients, X, Z)
+def _of_parts(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
+    """A kernel made of kernels: the same numbers are made of their matrices."""
 
+    def on_sets(part: Callable | Array) -> Callable | Array:
+        return _on_sets(part, options) if isinstance(part, Partial) else part
 
-def _product(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
-    return combine.product_kernel([_on_sets(k, options) for k in kernel.args[0]], X, Z)
-
-
-def _tensor_product(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
-    first, second = (_on_sets(k, options) for k in kernel.args)
-    return combine.tensor_product_kernel(first, second, X, Z)
-
-
-def _direct_sum(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
-    first, second = (_on_sets(k, options) for k in kernel.args)
-    return combine.direct_sum_kernel(first, second, X, Z)
+    parts = jax.tree.map(on_sets, kernel.args, is_leaf=lambda part: isinstance(part, Partial))
+    return kernel.func(*parts, X, Z)
 
 
 def _normalised(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     (inner,) = kernel.args
-    return divided(*_with_diagonals(inner, X, Z, options))
+    return combine.divided(*_with_diagonals(inner, X, Z, options))
 
 
 def _with_diagonals(
@@ -228,11 +218,11 @@ _RULES = {
     single.polynomial_kernel: _from_products(_polynomial),
     single.gaussian_kernel: _from_products(_gaussian),
     single.precomputed_kernel: _precompute,
-    combine.weighted_sum_kernel: _weighted_sum,
-    combine.product_kernel: _product,
-    combine.tensor_product_kernel: _tensor_product,
-    combine.direct_sum_kernel: _direct_sum,
-    normalised_kernel: _normalised,
+    combine.weighted_sum_kernel: _of_parts,
+    combine.product_kernel: _of_parts,
+    combine.tensor_product_kernel: _of_parts,
+    combine.direct_sum_kernel: _of_parts,
+    combine.normalised_kernel: _normalised,
     convolution_kernel: _convolution,
     subsequences_kernel: _strings(subsequences_against),
     substrings_kernel: _strings(substrings_against),

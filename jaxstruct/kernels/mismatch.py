@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +17,7 @@ from jax.tree_util import Partial
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array
-from jaxstruct.kernels.spectrum import window_codes
-from jaxstruct.kernels.strings import (
-    Strings,
-    check_letters,
-    check_strings,
-    marked_letters,
-    marked_pair,
-)
-
-MOST_WORDS = 1 << 12
-"""The most explicit features: each of them has a row in a table of all pairs of words."""
+from jaxstruct.kernels.strings import Strings, marked_pair
 
 
 def mismatch_kernel(table: Array, length: Static[int], x: Strings, z: Strings) -> Array:
@@ -94,41 +83,3 @@ def mismatch_against(table: Array, length: Static[int], x: Array, z: Array) -> A
     starts = x.shape[0] - k + 1
     rows = jnp.stack([x[c : c + starts] for c in range(k)], axis=1)
     return jax.lax.scan(step, jnp.zeros(z.shape[1], dtype), rows)[0]
-
-
-def mismatch_features(
-    strings: Strings, length: int, mismatches: int, number_of_letters: int
-) -> Array:
-    """Returns phi_u(x) [n, number_of_letters^k], <Phi(x), Phi(x')> = `mismatch`.
-
-    Features are numbered as in `spectrum_features`. JAX's default float type.
-
-    Args:
-      strings: n strings, letters [n, T]. The others: as in `mismatch`, static.
-
-    Raises:
-      ValueError: more than 2^12 words, a letter outside the alphabet, or a value out of range.
-    """
-    shared_neighbours(length, mismatches, number_of_letters)
-    if number_of_letters**length > MOST_WORDS:
-        raise ValueError(
-            f"number_of_letters ** length is {number_of_letters**length} words, expected at most "
-            f"{MOST_WORDS}: use the kernel mismatch(...) with gram_matrix"
-        )
-    check_strings("strings", strings, 2)
-    check_letters("strings", strings, number_of_letters)
-    return _counts(marked_letters(strings, -1), length, mismatches, number_of_letters)
-
-
-@partial(jax.jit, static_argnums=(1, 2, 3))
-def _counts(letters: Array, length: int, mismatches: int, number_of_letters: int) -> Array:
-    d, dtype = number_of_letters**length, jnp.result_type(float)
-    codes = window_codes(letters, length, number_of_letters)
-    rows = jnp.arange(len(codes))[:, None]
-    counts = jnp.zeros((len(codes), d), dtype).at[rows, codes].add(1, mode="drop")
-    digits = [jnp.arange(d) // number_of_letters**c % number_of_letters for c in range(length)]
-    unlike = jnp.zeros((d, d), jnp.int32)
-    for digit in digits:
-        unlike += digit[:, None] != digit[None, :]
-    near = (unlike <= mismatches).astype(dtype)
-    return jnp.matmul(counts, near, precision=jax.lax.Precision.HIGHEST)

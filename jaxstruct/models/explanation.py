@@ -13,8 +13,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.checks import checked_size, text_of
-from jaxstruct.core.encoding import tables_of
-from jaxstruct.core.tables import Explanation, Support
+from jaxstruct.core.tables import Explanation, Support, ranking
 from jaxstruct.models.trained import TrainedModel, trained_model
 from jaxstruct.solvers.solution import Solution, check_of_fit, support_outputs
 
@@ -60,7 +59,14 @@ def explain(
         check_of_fit("solution", solution, whole=False)
         table = _support(model, solution, checked_size("example", example, 0), data)
         return Explanation(repr(model), (table,))
-    tables = tables_of(model.encoding, model.weights, model.options, largest)
+    own = getattr(model.encoding, "tables", None)
+    if own is not None:
+        tables = own(model.weights, model.options, largest)
+    else:
+        tables = [
+            ranking(name, (str(list(place)) for place in np.ndindex(leaf.shape)), leaf, largest)
+            for name, leaf in model.weights.items()
+        ]
     return Explanation(repr(model), tuple(tables))
 
 

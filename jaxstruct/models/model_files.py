@@ -14,11 +14,10 @@ import numpy as np
 
 from jaxstruct.core.archive import Archive, Schema, write
 from jaxstruct.core.checks import checked_size, text_of
-from jaxstruct.core.encoding import Encoding, check_encoding
 from jaxstruct.core.plain_values import Record, from_plain, to_plain
+from jaxstruct.core.prepared import Encoding, check_encoding
 from jaxstruct.models.records import RECORDS, records_with
-from jaxstruct.models.trained import TrainedModel, trained_model
-from jaxstruct.models.training import Training
+from jaxstruct.models.trained import TrainedModel, Training, trained_model
 
 MODEL = Schema("model file", "jaxstruct-model", 2, "jaxstruct.save")
 LIMIT = 1 << 31

@@ -8,24 +8,27 @@ from typing import Any
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.alignments import AlignmentEncoding, Alphabet, alphabet
-from jaxstruct.assignments import AssignmentEncoding
+from jaxstruct.alignments.alphabets import Alphabet, alphabet
+from jaxstruct.alignments.encoding import AlignmentEncoding
+from jaxstruct.assignments.encoding import AssignmentEncoding
 from jaxstruct.chains import ChainEncoding, Constraints, KernelChainEncoding
 from jaxstruct.core.checks import checked_number, checked_size, text_of
-from jaxstruct.core.feature_encoding import FeatureEncoding
-from jaxstruct.core.feature_index import index_of_names
+from jaxstruct.core.feature_encoding import FeatureEncoding, index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.plain_values import Record, check_fields, record_of
 from jaxstruct.core.static import Static
 from jaxstruct.dependencies import DependencyEncoding
-from jaxstruct.graphs import GraphEncoding, SetEncoding
+from jaxstruct.graphs.encoding import GraphEncoding
+from jaxstruct.graphs.set_encoding import SetEncoding
 from jaxstruct.kernels.anchors import Anchors
 from jaxstruct.kernels.gram import KERNELS
-from jaxstruct.models.training import Training
-from jaxstruct.multiclass import ClassEncoding, KernelClassEncoding
-from jaxstruct.rankings import RankingEncoding, SampleEncoding
+from jaxstruct.models.trained import Training
+from jaxstruct.multiclass.encoding import ClassEncoding
+from jaxstruct.multiclass.kernel_encoding import KernelClassEncoding
+from jaxstruct.rankings.encoding import RankingEncoding, SampleEncoding
 from jaxstruct.segments import SegmentEncoding
-from jaxstruct.strings import CandidateEncoding, KernelCandidateEncoding
+from jaxstruct.strings.encoding import CandidateEncoding
+from jaxstruct.strings.kernel_encoding import KernelCandidateEncoding
 from jaxstruct.trees import Grammar, TreeEncoding
 from jaxstruct.trees.phrases.grammar_files import grammar_text, parse_grammar
 

@@ -16,9 +16,8 @@ import numpy as np
 
 from jaxstruct.core.archive import Archive, FolderWriter, GrowingArray, Schema
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.encoding import check_encoding
 from jaxstruct.core.plain_values import from_plain, to_plain
-from jaxstruct.core.prepared import Prepared
+from jaxstruct.core.prepared import Prepared, check_encoding
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.records import RECORDS

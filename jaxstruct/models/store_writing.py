@@ -26,12 +26,12 @@ from jaxstruct.core.archive import FolderWriter
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
+    fit_index,
     inputs_of,
     sparse_columns,
     summed_rows,
     with_constant,
 )
-from jaxstruct.core.feature_index import fit_index
 from jaxstruct.core.feature_rows import (
     DenseRows,
     NamedRows,
@@ -43,7 +43,7 @@ from jaxstruct.core.feature_rows import (
 from jaxstruct.core.files import replacing
 from jaxstruct.core.labels import fit_codec
 from jaxstruct.models.store import STORE, write_pieces
-from jaxstruct.multiclass import ClassEncoding
+from jaxstruct.multiclass.encoding import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
 from jaxstruct.trees.phrases.cleaning import without_outer
 from jaxstruct.trees.phrases.grammar import GrammarCounts

@@ -12,12 +12,27 @@ import numpy as np
 
 from jaxstruct.core.checks import NoOutput, check_choice, check_record, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.encoding import Encoding
 from jaxstruct.core.feature_encoding import report_unseen_to
-from jaxstruct.core.prepared import Prepared, held, problem_of
+from jaxstruct.core.prepared import Encoding, Prepared, held, problem_of
 from jaxstruct.core.types import PyTree
-from jaxstruct.models.training import Training
 from jaxstruct.solvers.predict import predict
+
+
+class Training(NamedTuple):
+    """How weights were found; None where the solver does not say.
+
+    Fields:
+      solver: the name of the record that the solver returned. status: how the run ended.
+      formulation, C: what was solved. primal, dual, gap: what was certified.
+    """
+
+    solver: str | None = None
+    status: str | None = None
+    formulation: str | None = None
+    C: float | None = None
+    primal: float | None = None
+    dual: float | None = None
+    gap: float | None = None
 
 
 class ModelWeights(NamedTuple):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Differences
-from jaxstruct.core.row_loops import add_to_rows, sum_of_rows
+from jaxstruct.core.feature_scores import add_to_rows, sum_of_rows
 from jaxstruct.core.types import Array, PyTree
 
 

@@ -1,7 +1,7 @@
 """Rankings of documents, and labels of whole samples for measures that do not add up."""
 
-from jaxstruct.rankings.encoding import RankingEncoding, SampleEncoding, prepare, prepare_samples
-from jaxstruct.rankings.inputs import SampleInput, SampleTheta
+from jaxstruct.rankings.encoding import prepare, prepare_samples
+from jaxstruct.rankings.inputs import SampleInput
 from jaxstruct.rankings.oracles.contingency import best_cell
 from jaxstruct.rankings.oracles.orders import (
     average_precision_augmented,
@@ -12,10 +12,7 @@ from jaxstruct.rankings.oracles.orders import (
 from jaxstruct.rankings.structure import document_ranking, sample_inputs, sample_labels
 
 __all__ = [
-    "RankingEncoding",
-    "SampleEncoding",
     "SampleInput",
-    "SampleTheta",
     "average_precision_augmented",
     "best_cell",
     "document_ranking",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import as_array, as_list, check_record, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
@@ -218,10 +217,9 @@ def prepare(
     _check_counts("relevances", bounds, "queries", offsets)
     at, longest = options.get("at"), int(np.diff(offsets).max(initial=0))
     if isinstance(at, int) and at > longest:
-        warnings.warn(
+        warn(
             f"at={at} is beyond the documents of every query, which are {longest} at most: all "
             "places count, as of at=None",
-            stacklevel=callers_level(),
         )
     encoding = RankingEncoding(fit_features(rows, min_count=min_count))
     outputs = encoding.outputs(relevances)
@@ -237,10 +235,9 @@ def warn_of_texts(classes: Sequence[Hashable], way: str) -> None:
     """
     if all(isinstance(one, str) for one in classes):
         negative, positive = classes
-        warnings.warn(
+        warn(
             f"labels are the texts {negative!r} and {positive!r}: {positive!r}, the later one in "
             f"the alphabet, is taken as positive; say which one is by {way}",
-            stacklevel=callers_level(),
         )
 
 

@@ -31,6 +31,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_choice, checked_dtype, checked_size, text_of
 from jaxstruct.core.contract import Inference, InferenceFacts, Model, Oracles, Padding, Problem
+from jaxstruct.core.feature_scores import feature_scores
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
@@ -85,16 +86,11 @@ def sample_inputs(
     return SampleInput(rows, np.asarray(length, np.int32), relevance)
 
 
-def _scores(w: Array, rows: PyTree) -> Array:
-    if isinstance(rows, SparseFeatures):
-        own = w.at[rows.indices].get(mode="fill", fill_value=0)
-        return jnp.sum(rows.values * own, axis=-1)
-    return rows @ w
-
-
 def _potentials(w: PyTree, x: SampleInput) -> SampleTheta:
     relevance = None if x.relevance is None else jnp.asarray(x.relevance, jnp.int32)
-    return SampleTheta(_scores(w["weights"], x.rows), jnp.asarray(x.length, jnp.int32), relevance)
+    return SampleTheta(
+        feature_scores(w["weights"], x.rows), jnp.asarray(x.length, jnp.int32), relevance
+    )
 
 
 def _compared(theta: SampleTheta) -> Array:

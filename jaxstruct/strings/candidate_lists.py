@@ -11,12 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import (
-    as_list,
-    check_choice,
-    check_flag,
-    text_of,
-)
+from jaxstruct.core.checks import as_list, check_choice, check_flag, text_of
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array
 

@@ -11,22 +11,18 @@ import pytest
 
 from jaxstruct import fit, joint_feature
 from jaxstruct.alignments import structure
-from jaxstruct.alignments.alphabets import alphabet
 from jaxstruct.alignments.losses import (
     NAMES,
     AlignmentOutput,
     alignment_loss,
     delta,
     pair_costs,
-    pair_counts,
 )
 from jaxstruct.alignments.structure import (
     alignment_inputs,
     alignment_outputs,
     pairwise_alignment,
-    written_alignments,
 )
-from jaxstruct.alignments.text import write_rows
 from tests.alignments.structure_cases import aligned_pairs, flat_weights, used
 from tests.lib.refusals import refused
 
@@ -256,31 +252,6 @@ def test_float32_alone_and_with_more_padding():
     tight = answer((len(data.firsts[i]), len(data.seconds[i])))
     assert tight == answer((M + 2, N + 3))
     assert tight[1] > 0 and w["substitution"].dtype == "float32"
-
-
-@pytest.mark.smoke
-def test_pair_counts():
-    data = aligned_pairs(n, M, N, True)
-    moved = jax.tree.map(lambda leaf: np.roll(leaf, 1, axis=0), data.y)
-    counts = jax.tree.map(np.asarray, jax.jit(jax.vmap(pair_counts))(data.y, moved))
-    for i in range(n):
-        true, made = (set(used(*output_of(row(y, i)))[0]) for y in (data.y, moved))
-        wanted = len(true), len(made), len(true & made)
-        assert tuple(int(leaf[i]) for leaf in counts) == wanted
-    assert counts.right.sum() > 0
-
-
-def test_written():
-    letters = alphabet("xyz")
-    x = alignment_inputs([np.array([0, 1, 2])], [np.array([1])], (4, 3))
-    y = alignment_outputs([np.array([1, 0, 1])], None, 7)
-    (written,) = written_alignments(letters, x, y)
-    assert (written.first, written.second) == ("xyz", "y")
-    assert write_rows(written) == ("xyz", "-y-")
-    stores = alignment_inputs([[0, 1, 2], [0]], [[1], [0]]), alignment_outputs([[1, 0, 1, -1], [0]])
-    first, second = written_alignments(letters, *stores)
-    assert write_rows(first) == ("xyz", "-y-") and write_rows(second) == ("x", "x")
-    assert stores[1].operations.lengths.tolist() == [3, 1]
 
 
 def check(change, mode="global"):

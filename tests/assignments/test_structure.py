@@ -12,6 +12,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxstruct as js
+from jaxstruct.assignments.potentials import MatchingTheta
 from jaxstruct.core.padding import padded
 from tests.assignments.cases import cases, examples, listed, losses, matchings
 from tests.lib.refusals import refused
@@ -31,7 +32,7 @@ def theta_of(given, unmatched):
     pairs = jnp.asarray(np.where(allowed, given.pairs, 99.0), jnp.float32)
     of_items = [jnp.asarray(side, jnp.float32) for side in (given.rows, given.columns)]
     rows, columns = of_items if unmatched else (None, None)
-    return js.assignments.MatchingTheta(pairs, jnp.asarray(allowed), rows, columns, given.sizes)
+    return MatchingTheta(pairs, jnp.asarray(allowed), rows, columns, given.sizes)
 
 
 @UNMATCHED

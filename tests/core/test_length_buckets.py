@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from jaxstruct.core.length_buckets import bucket_lengths
+from jaxstruct.core.sizes import bucket_lengths
 
 
 def padded_positions(lengths, boundaries):

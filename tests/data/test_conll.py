@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from jaxstruct.data.conll import Sentence, parse_conll, read_conll, write_conll
+from jaxstruct.data.conll import Sentence, parse_conll, read_conll
 from jaxstruct.data.errors import MalformedFile
 from tests.lib.refusals import refused
 
@@ -39,6 +38,7 @@ def test_habits(text: str) -> None:
     assert parse_conll(text.encode(), "x") == TWO
 
 
+@pytest.mark.smoke
 @pytest.mark.smoke
 def test_columns() -> None:
     """None or several between word and label; `tags` is the first of them."""
@@ -105,86 +105,3 @@ def test_malformed(content: bytes, message: str, tmp_path: Path) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_conll(tmp_path / "none")
-
-
-def test_write_adds_a_column(tmp_path: Path) -> None:
-    """Word, columns, label, prediction; UTF-8 and plain line ends; the folder is made."""
-    path = write_conll(tmp_path / "new" / "out.txt", TWO, [["B-LOC", "O"], ["O"]])
-    expected = "La DA B-LOC B-LOC\nCoruña NC I-LOC O\n\n! F O O\n\n"
-    assert path.read_bytes().decode() == expected
-    assert [entry.name for entry in path.parent.iterdir()] == ["out.txt"]
-    assert parse_conll(expected.encode(), "x")[0].columns == (("DA", "NC"), ("B-LOC", "I-LOC"))
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("columns", [0, 1, 3])
-@pytest.mark.parametrize("labelled", [True, False])
-def test_round_trip(columns: int, labelled: bool, tmp_path: Path) -> None:
-    """What was written reads back as it was, whatever the characters."""
-    rng = np.random.default_rng(columns)
-    alphabet = np.array(list("aB9-.,#éß\u00a0\u2028漢"))
-
-    def entries(n: int) -> tuple[str, ...]:
-        return tuple("".join(rng.choice(alphabet, rng.integers(1, 5))) for _ in range(n))
-
-    sentences = tuple(
-        Sentence(
-            entries(n), tuple(entries(n) for _ in range(columns)), entries(n) if labelled else ()
-        )
-        for n in rng.integers(1, 6, 40)
-    )
-    path = write_conll(tmp_path / "file", sentences)
-    assert read_conll(path, labelled=labelled) == sentences
-    predicted = [entries(len(sentence.words)) for sentence in sentences]
-    back = read_conll(write_conll(path, sentences, predicted))
-    assert [sentence.labels for sentence in back] == predicted
-
-
-def test_a_word_that_begins_like_a_comment_is_written_as_a_word(tmp_path: Path) -> None:
-    sentence = Sentence(("#", "#"), (), ("O", "B"))
-    path = write_conll(tmp_path / "out.txt", [sentence])
-    assert path.read_text() == "#\tO\n# B\n\n" and read_conll(path) == (sentence,)
-
-
-def test_write_leaves_the_old_file_when_it_fails(tmp_path: Path) -> None:
-    path = tmp_path / "out.txt"
-    path.write_text("before")
-    with pytest.raises(ValueError):
-        write_conll(path, TWO, [["B-LOC", "O"], ["a b"]])
-    path.with_name("folder").mkdir()
-    with pytest.raises(OSError):
-        write_conll(tmp_path / "folder", TWO)
-    assert path.read_text() == "before"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "out.txt"]
-
-
-def test_write_is_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:
-    """All is written elsewhere before the file of that name changes."""
-    path = tmp_path / "out.txt"
-    path.write_text("before")
-
-    def fail(source: Path, target: Path) -> None:
-        assert target == path and read_conll(source) == TWO
-        raise OSError("no rename")
-
-    monkeypatch.setattr("jaxstruct.core.files.os.replace", fail)
-    refused("no rename", write_conll, path, TWO, error=OSError)
-    assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    ("sentences", "predicted", "message"),
-    [
-        (TWO, [["O", "O"]], "predicted: got 1 label sequences, expected 2"),
-        (TWO, [["O"], ["O"]], r"sentences\[0\]: its columns have \[2, 2, 2, 1\] entries"),
-        (TWO, [["O", "O"], [""]], r"sentences\[1\]: '' is empty or holds a blank"),
-        (TWO, [["O", "O\n"], ["O"]], r"sentences\[0\]: 'O\\n' is empty or holds a blank"),
-        ((Sentence(("a\tb",), (), ("O",)),), None, r"sentences\[0\]: 'a\\tb'"),
-        ((Sentence((), (), ()),), None, r"sentences\[0\]: its columns have \[0\] entries"),
-        ((*TWO, Sentence(("a",), (), ("O",))), None, r"got \[\(0, True\), \(1, True\)\]"),
-        ((*TWO, TWO[0]._replace(labels=())), None, r"got \[\(1, False\), \(1, True\)\]"),
-    ],
-)
-def test_unwritable(sentences, predicted, message: str, tmp_path: Path) -> None:
-    refused(message, write_conll, tmp_path / "out.txt", sentences, predicted)
-    assert not list(tmp_path.iterdir())

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import io
 
-import numpy as np
 import pytest
-from Bio import AlignIO, SeqIO
 
 from jaxstruct.data.errors import MalformedFile, UnsafeArchive
 from jaxstruct.data.fasta import (
     FastaRecord,
-    aligned_pairs,
-    consecutive_pairs,
-    fasta_text,
     parse_fasta,
     read_fasta,
-    write_fasta,
 )
 from tests.lib.refusals import refused
 
@@ -80,65 +73,3 @@ def test_compressed(tmp_path, monkeypatch):
 ])  # fmt: skip
 def test_malformed(content, message):
     refused(message, parse_fasta, content, "file", aligned=True, error=MalformedFile)
-
-
-def test_pairs_follow_one_another():
-    rows = parse_fasta(b">a\nA-\n>b\nAC\n>c\nG\n>d\nT\n", "x", aligned=True)
-    assert [[record.name for record in pair] for pair in aligned_pairs(rows)] == [
-        ["a", "b"], ["c", "d"],
-    ]  # fmt: skip
-    with refused("x: got 3 sequences, expected an even number", error=MalformedFile):
-        consecutive_pairs(rows[:3], "x")
-    with refused("x: the rows of pair 1, 'b' and 'c', have 2 and 1", error=MalformedFile):
-        aligned_pairs(rows[1:3], "x")
-
-
-@pytest.mark.parametrize("aligned, width", [(True, 1), (False, 60)])
-def test_round_trip(aligned, width, tmp_path):
-    random = np.random.default_rng(aligned)
-    letters = np.array(list("ACDxyz*?" + "-" * aligned))
-    records = tuple(
-        FastaRecord(name, about, "A" + "".join(random.choice(letters, random.integers(0, 200))))
-        for name, about in [("", ""), ("a", "b  c"), ("é|2", "; >"), ("x", "y\u00a0z"), (">", ">")]
-        * 5
-    )
-    path = write_fasta(tmp_path / "new" / "file", records, aligned=aligned, width=width)
-    assert read_fasta(path, aligned=aligned) == records
-    lines = [line for line in path.read_text().splitlines() if not line.startswith(">")]
-    assert max(map(len, lines)) == width
-
-
-def test_the_text_by_hand():
-    assert fasta_text(TWO, width=4) == ">one first of two\nACDE\nFG\n>two\nKLm*\n"
-    assert fasta_text([FastaRecord("", "", "A-")], aligned=True) == ">\nA-\n"
-    assert fasta_text([]) == ""
-
-
-def test_biopython_reads_the_text():
-    rows = (FastaRecord("a", "of one", "AC--G"), FastaRecord("b", "", "ACTTG"),
-            FastaRecord("c", "", "-T"), FastaRecord("d", "", "GT"))  # fmt: skip
-    text = fasta_text(rows, aligned=True, width=2)
-    found = list(SeqIO.parse(io.StringIO(text), "fasta"))
-    assert [(one.id, str(one.seq)) for one in found] == [(row.name, row.sequence) for row in rows]
-    assert found[0].description == "a of one"
-    pairs = list(AlignIO.parse(io.StringIO(text), "fasta", seq_count=2))
-    assert [[str(row.seq) for row in pair] for pair in pairs] == [["AC--G", "ACTTG"], ["-T", "GT"]]
-
-
-@pytest.mark.parametrize("record, aligned, message", [
-    (("a b", "", "A"), False, r"records\[1\]: got the name 'a b', expected one without blanks"),
-    ((" ", "", "A"), False, "got the name ' '"), (("a\n", "", "A"), False, "got the name"),
-    (("", "b", "A"), False, "got the description 'b' and no name"),
-    (("a", "b\rc", "A"), False, "got the description .*, expected one line"),
-    (("a", "b ", "A"), False, "got the description 'b ', expected one line"),
-    (("a", "", ""), False, "got the sequence '', expected at least one of A-Z"),
-    (("a", "", "A-"), False, "got the sequence 'A-', .* aligned=True"),
-    (("a", "", "--"), True, "got the sequence '--', expected at least one"),
-    (("a", "", "A.C"), True, "got the sequence 'A.C'"),
-    (("a", "", "A\nC"), True, "got the sequence"),
-])  # fmt: skip
-def test_records_that_would_be_read_as_others(record, aligned, message, tmp_path):
-    with refused(message):
-        write_fasta(tmp_path / "x", [TWO[0], FastaRecord(*record)], aligned=aligned)
-    refused("width: got 0", fasta_text, TWO, width=0)
-    assert not list(tmp_path.iterdir())

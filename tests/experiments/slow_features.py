@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from experiments.tasks.feature_index import TokenRows
-from jaxstruct.core.feature_index import FeatureIndex
+from jaxstruct.core.feature_encoding import FeatureIndex
 
 
 def count_features(sentences: Iterable[Sequence[Sequence[str]]]) -> Counter[str]:

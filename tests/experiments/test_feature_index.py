@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from experiments.tasks.feature_index import TokenRows, token_table
-from jaxstruct.core.feature_index import fit_index
+from jaxstruct.core.feature_encoding import fit_index
 from tests.experiments.slow_features import count_features, index_features
 from tests.lib.refusals import refused
 

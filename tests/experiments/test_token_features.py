@@ -14,7 +14,7 @@ from experiments.tasks.token_features import (
     token_features,
     token_rows,
 )
-from jaxstruct.core.feature_index import fit_index
+from jaxstruct.core.feature_encoding import fit_index
 from jaxstruct.data.conll import Sentence
 from tests.experiments.slow_features import count_features, index_features
 from tests.lib.refusals import refused

@@ -10,8 +10,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.sizes import size_class
 from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
-from jaxstruct.graphs.factors import graph_potentials, stacked
+from jaxstruct.graphs.elimination import Elimination
+from jaxstruct.graphs.factors import graph_potentials, padded
 from jaxstruct.graphs.potentials import GraphPotentials
 from tests.lib.enumeration import Listed
 
@@ -185,3 +187,25 @@ def cases(count: int = 200, seed: int = 0) -> Cases:
     batch = stacked([case.graph for case in found])
     assert batch.nodes.shape[1:] == (12, 3) and batch.pairs.shape[1:] == (16, 3, 3)
     return Cases(tuple(found), batch, best, log_partition)
+
+
+def stacked(graphs):
+    """A batch of graphs of any sizes, padded to common size classes."""
+    V = size_class(max(int(one.number_of_nodes) for one in graphs))
+    E = size_class(max(int(one.number_of_edges) for one in graphs))
+    S = max(np.shape(one.nodes)[1] for one in graphs)
+    rows = [padded(one, V, E, S) for one in graphs]
+    return rows[0]._replace(
+        **{name: np.stack([getattr(row, name) for row in rows]) for name in rows[0]._fields[:5]}
+    )
+
+
+def stacked_plans(plans, nodes, edges):
+    """A batch of plans of one width, padded to V nodes and E edges."""
+
+    def rows(leaves, size):
+        return np.stack([np.pad(leaf, [(0, size - len(leaf)), (0, 0)]) for leaf in leaves])
+
+    return Elimination(
+        rows([plan.steps for plan in plans], nodes), rows([plan.edges for plan in plans], edges)
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
-from jaxstruct.graphs.elimination import elimination, min_fill_width, stacked_plans
+from jaxstruct.graphs.elimination import elimination, min_fill_width
 from tests.graphs.random_graphs import random_edges, tree_edges
 from tests.lib.refusals import refused
 
@@ -51,6 +51,3 @@ def test_refusals() -> None:
     with refused("width is 1, but the order found needs 2: raise it"):
         elimination(3, complete_edges(3), 1)
     refused(r"edges\[0\] is \[1, 1\]: expected two nodes", elimination, 3, [[1, 1]])
-    refused(r"plans must be of one width, at least one plan, got \[\]", stacked_plans, [], 3, 3)
-    both = [elimination(3, complete_edges(3)), elimination(3, [])]
-    refused(r"got \[1, 2\]", stacked_plans, both, 3, 3)

@@ -12,9 +12,8 @@ from jaxstruct.graphs.factors import (
     factor_graph,
     graph_potentials,
     padded,
-    stacked,
 )
-from tests.graphs.random_graphs import every_labelling, scores_of
+from tests.graphs.random_graphs import every_labelling, scores_of, stacked
 from tests.lib.refusals import refused
 
 NODES, PAIRS, EDGES = np.zeros((3, 2)), np.zeros((2, 2, 2)), [[0, 1], [1, 2]]
@@ -123,7 +122,3 @@ def test_refusals_of_kinds(kinds: list, message: str) -> None:
 )
 def test_refusals_of_factors(sizes: list, factors: list, message: str) -> None:
     refused(message, factor_graph, sizes, factors)
-
-
-def test_only_graphs_are_stacked() -> None:
-    refused("graphs must be a list of GraphPotentials, at least one", stacked, [])

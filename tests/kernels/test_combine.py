@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from jaxstruct.kernels import (
-    check_positive_semidefinite,
     direct_sum,
     gaussian,
     linear,
@@ -19,6 +18,7 @@ from jaxstruct.kernels import (
     tensor_product,
     weighted_sum,
 )
+from jaxstruct.kernels.check import check_positive_semidefinite
 from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)

@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.kernels import (
-    features_of,
-    gaussian,
-    gram_factor,
-    gram_matrix,
-    kernel_features,
-    linear,
-    polynomial,
-)
+from jaxstruct.kernels import gaussian, gram_matrix, kernel_features, linear, polynomial
+from jaxstruct.kernels.features import features_of, gram_factor
 from tests.lib.refusals import refused
 from tests.trees import structure_cases as trees
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxstruct.kernels import gram_factor
+from jaxstruct.kernels.features import gram_factor
 
 
 def test_a_factor_gives_the_gram_matrix_back(x64: None) -> None:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxstruct.kernels import gram_matrix, mismatch, mismatch_features, pairwise_gram, spectrum
+from jaxstruct.kernels import gram_matrix, mismatch, pairwise_gram, spectrum
 from jaxstruct.kernels.mismatch import shared_neighbours
 from tests.kernels.string_examples import ALPHABET, encoded, random_texts
 from tests.lib.refusals import refused
@@ -32,7 +32,6 @@ def test_it_is_the_sum_over_all_words(k, m) -> None:
     kernel, strings = mismatch(k, m, 4), encoded(TEXTS)
     np.testing.assert_array_equal(gram_matrix(kernel, strings), features @ features.T)
     np.testing.assert_array_equal(pairwise_gram(kernel, strings), features @ features.T)
-    np.testing.assert_array_equal(mismatch_features(strings, k, m, 4), features)
 
 
 @pytest.mark.parametrize("letters", [1, 2, 4])
@@ -57,5 +56,3 @@ def test_without_mismatches_it_is_the_spectrum() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     refused("mismatches must be at most 1, got 2", mismatch, 2, 2, 4)
-    with refused("is 8000 words, expected at most 4096"):
-        mismatch_features(encoded(["a"]), 3, 1, 20)

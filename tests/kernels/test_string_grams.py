@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from jaxstruct.kernels import (
-    check_positive_semidefinite,
     encode_strings,
     gram_matrix,
     mismatch,
@@ -17,6 +16,7 @@ from jaxstruct.kernels import (
     subsequences,
     substrings,
 )
+from jaxstruct.kernels.check import check_positive_semidefinite
 from tests.kernels.string_examples import ALPHABET, WIDTH, encoded, random_texts
 
 KERNELS = {

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.kernels import gram_matrix, pairwise_gram, subsequence_features, subsequences
+from jaxstruct.kernels import gram_matrix, pairwise_gram, subsequences
+from jaxstruct.kernels.subsequences import subsequence_features
 from tests.kernels.string_examples import (
     ALPHABET,
     encoded,

@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 
 import jaxstruct as js
 from jaxstruct.losses.smoothed_hinge import smoothed_hinge
+from jaxstruct.strings.structure import CandidateScores
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.losses.cases import (
@@ -93,7 +94,7 @@ def test_all_outputs_are_enough() -> None:
 def test_candidate_lists_have_both() -> None:
     """Scores 1 and -2, the second is true, the third is padding: s = 1 + 1 + 2 and 0."""
     problem = js.strings.candidates(2, dtype="float64")
-    theta = js.strings.CandidateScores(jnp.array([1.0, -2.0, 9.0]), jnp.array([4, 7, -1]))
+    theta = CandidateScores(jnp.array([1.0, -2.0, 9.0]), jnp.array([4, 7, -1]))
     of = partial(smoothed_hinge, problem, theta, jnp.int32(7))
     np.testing.assert_allclose(of(), np.log1p(np.exp(4.0)), rtol=1e-12)
     np.testing.assert_allclose(of("top_k"), 4.0, rtol=1e-12)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from jaxstruct import Prepared, alignments, chains, graphs, multiclass, strings, trees
-from jaxstruct.models import TrainedModel, trained
+from jaxstruct.models import TrainedModel
+from jaxstruct.models.trained import trained
 
 TREES = """(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))))
 (S (NP (DT a) (NN man)) (VP (VBZ sees) (NP (NP (PRP her)) (PP (IN in) (NP (NN town))))))"""

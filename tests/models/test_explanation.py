@@ -19,7 +19,9 @@ from jaxstruct import (
     support_outputs,
     trees,
 )
-from jaxstruct.models import Matrix, Ranking, TrainedModel, explain, trained
+from jaxstruct.models import Matrix, Ranking, TrainedModel
+from jaxstruct.models.explanation import explain
+from jaxstruct.models.trained import trained
 from jaxstruct.solvers.solution import FitDetails
 from tests.lib.refusals import refused
 from tests.models.model_cases import ALIGNED, CASES, SEQUENCES, TAGS, TREES, model_of

@@ -15,8 +15,8 @@ import pytest
 
 from jaxstruct import multiclass
 from jaxstruct.core.archive import Archive, write
-from jaxstruct.models import load, save, trained
-from jaxstruct.models.model_files import MODEL
+from jaxstruct.models.model_files import MODEL, load, save
+from jaxstruct.models.trained import trained
 from tests.lib.refusals import refused
 from tests.models.model_cases import CASES, model_of
 

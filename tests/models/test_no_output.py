@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.models import BadRecord, NoOutput, TrainedModel, predict_stream, trained
+from jaxstruct.models import BadRecord, NoOutput, TrainedModel
+from jaxstruct.models.stream import predict_stream
+from jaxstruct.models.trained import trained
 from tests.lib.refusals import refused
 
 PHRASES = js.chains.Constraints(  # B I* E, of the labels B, E and I

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.models import Explanation, Support, explain, explanation_picture
+from jaxstruct.core.tables import Support
+from jaxstruct.models import Explanation, explanation_picture
+from jaxstruct.models.explanation import explain
 from jaxstruct.models.pictures import MOST_DRAWN
 from tests.lib.refusals import refused
 from tests.models.model_cases import model_of

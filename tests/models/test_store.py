@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.models import Store, open_store, write_rows, write_sequences
+from jaxstruct.models import Store, write_rows, write_sequences
+from jaxstruct.models.store import open_store
 from tests.lib.refusals import refused
 from tests.models.model_cases import TREES
 

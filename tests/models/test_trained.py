@@ -7,7 +7,7 @@ import pytest
 
 from jaxstruct import Prepared, chains, fit, multiclass
 from jaxstruct.baselines import perceptron
-from jaxstruct.models import trained
+from jaxstruct.models.trained import trained
 from tests.lib.refusals import refused
 from tests.models.model_cases import ROWS, SEQUENCES, TAGS, model_of
 

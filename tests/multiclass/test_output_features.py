@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from jaxstruct.kernels import (
-    check_positive_semidefinite,
     gaussian,
     gram_matrix,
     linear,
@@ -18,6 +17,7 @@ from jaxstruct.kernels import (
     precomputed,
     tensor_product,
 )
+from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass.output_features import (
     class_kernel,
     description_features,

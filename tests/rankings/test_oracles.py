@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score, roc_auc_score
 
-from jaxstruct.rankings import SampleTheta, document_ranking, sample_labels
+from jaxstruct.rankings import document_ranking, sample_labels
+from jaxstruct.rankings.inputs import SampleTheta
 from jaxstruct.rankings.losses import Measure, labels_loss, ranking_loss
 from jaxstruct.rankings.oracles import listing
 from jaxstruct.rankings.oracles.contingency import best_cell

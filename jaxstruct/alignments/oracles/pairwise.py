@@ -99,28 +99,12 @@ def _kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Ali
     return Alignment(*recursion.trace_back(_by_notes(sources), end, length), score)
 
 
-def _score_kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Array:
-    return _best_end(_fill(local, potentials, lengths)[0])[0]
-
-
 def _score(found: Alignment, potentials: AlignmentPotentials, lengths: Array) -> Array:
     del lengths
     return score_operations(potentials, found.operations, found.begin)
 
 
-def _score_alone(
-    local: bool, found: Array, potentials: AlignmentPotentials, lengths: Array
-) -> Array:
-    del found
-    best = (_LOCAL if local else _GLOBAL)(jax.lax.stop_gradient(potentials), lengths)
-    return _score(best, potentials, lengths)
-
-
 _LOCAL, _GLOBAL = (recursion.of_one(partial(_kernel, local), _score, 1) for local in (True, False))
-_LOCAL_SCORE, _GLOBAL_SCORE = (
-    recursion.of_one(partial(_score_kernel, local), partial(_score_alone, local), 1)
-    for local in (True, False)
-)
 
 
 def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignment:
@@ -152,13 +136,3 @@ def global_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignme
     As `local_alignment`; begin is 0. Where pairs of -inf leave nothing but gaps these are taken.
     """
     return _GLOBAL(*checked_pair(potentials, lengths))
-
-
-def local_score(potentials: AlignmentPotentials, lengths: Array) -> Array:
-    """The score of `local_alignment` without its way back."""
-    return _LOCAL_SCORE(*checked_pair(potentials, lengths))
-
-
-def global_score(potentials: AlignmentPotentials, lengths: Array) -> Array:
-    """The score of `global_alignment` without its way back."""
-    return _GLOBAL_SCORE(*checked_pair(potentials, lengths))

@@ -14,12 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.assignments.oracles.matching import (
-    Table,
-    cheapest,
-    matching_of,
-    table_of,
-)
+from jaxstruct.assignments.oracles.matching import Table, cheapest, matching_of, table_of
 from jaxstruct.assignments.potentials import NONE, Matching, checked_potentials, score_matching
 from jaxstruct.core.branching import k_best_by_branching
 from jaxstruct.core.checks import checked_size

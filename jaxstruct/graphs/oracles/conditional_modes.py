@@ -19,12 +19,7 @@ from jaxstruct.graphs.oracles.layout import (
     score,
     summed_at,
 )
-from jaxstruct.graphs.potentials import (
-    GraphPotentials,
-    Labelled,
-    checked_potentials,
-    score_labels,
-)
+from jaxstruct.graphs.potentials import GraphPotentials, Labelled, checked_potentials, score_labels
 
 CHANGES = 8
 """Changes of a node, at most so many times the number of nodes."""

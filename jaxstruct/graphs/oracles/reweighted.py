@@ -16,13 +16,7 @@ from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.semiring import Best, Sums
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import padded_labels
-from jaxstruct.graphs.oracles.sweeps import (
-    PASSES,
-    TOLERANCE,
-    begun,
-    checked_call,
-    swept_to_rest,
-)
+from jaxstruct.graphs.oracles.sweeps import PASSES, TOLERANCE, begun, checked_call, swept_to_rest
 from jaxstruct.graphs.potentials import GraphPotentials
 
 

@@ -19,9 +19,7 @@ from jaxstruct.alignments.alphabets import PROTEIN, encode
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
 from jaxstruct.alignments.oracles.pairwise import (
     global_alignment,
-    global_score,
     local_alignment,
-    local_score,
 )
 from jaxstruct.alignments.potentials import AlignmentPotentials
 from jaxstruct.alignments.text import WrittenAlignment, write_rows
@@ -80,8 +78,8 @@ def substitution_of(seed, symmetric):
 
 
 OURS = {
-    "global": (jax.jit(jax.vmap(global_alignment)), jax.jit(jax.vmap(global_score))),
-    "local": (jax.jit(jax.vmap(local_alignment)), jax.jit(jax.vmap(local_score))),
+    "global": jax.jit(jax.vmap(global_alignment)),
+    "local": jax.jit(jax.vmap(local_alignment)),
 }
 
 
@@ -93,11 +91,9 @@ def test_scores_and_alignments(x64, mode, gaps):
     aligner = aligner_of(mode, substitution, gaps)
     wanted = np.array([aligner.score(a, b) for a, b in zip(firsts, seconds, strict=True)])
     assert np.std(wanted) > 1 and ("Gotoh" in aligner.algorithm) == (gaps[0] != gaps[1])
-    align, score = OURS[mode]
     potentials, lengths = batch(firsts, seconds, substitution, gaps, "float64")
-    found = align(potentials, lengths)
+    found = OURS[mode](potentials, lengths)
     np.testing.assert_allclose(found.score, wanted, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(score(potentials, lengths), wanted, rtol=0, atol=1e-10)
     rescored = [
         score_of_rows(aligner, WrittenAlignment(*pair))
         for pair in zip(firsts, seconds, found.operations, found.begin, strict=True)
@@ -124,7 +120,7 @@ def test_float32(mode):
     aligner = aligner_of(mode, substitution, GAPS["affine"])
     wanted = [aligner.score(a, b) for a, b in zip(firsts, seconds, strict=True)]
     potentials, lengths = batch(firsts, seconds, substitution, GAPS["affine"], "float32")
-    found = OURS[mode][0](potentials, lengths)
+    found = OURS[mode](potentials, lengths)
     assert found.score.dtype == "float32"
     np.testing.assert_allclose(found.score, wanted, rtol=0, atol=1e-4)
 
@@ -134,4 +130,4 @@ def test_gaps_of_both_sequences_may_meet(x64):
     aligner = aligner_of("global", np.full((20, 20), -9.0), (3.0, 0.5))
     assert aligner.score("AAA", "CCC") == -8.0
     potentials = AlignmentPotentials(np.full((3, 3), -9.0), 3.0, 0.5)
-    assert jax.jit(global_score)(potentials, np.array([3, 3])) == -8.0
+    assert global_alignment(potentials, np.array([3, 3])).score == -8.0

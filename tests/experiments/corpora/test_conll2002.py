@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.corpora.conll2002 import load_conll2002
 from experiments.corpora.errors import CorpusMissing, MissingMember
-from jaxstruct.core.length_buckets import bucket_lengths
+from jaxstruct.core.sizes import bucket_lengths
 from jaxstruct.data.errors import MalformedFile
 from tests.lib.refusals import refused
 

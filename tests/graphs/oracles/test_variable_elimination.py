@@ -8,14 +8,14 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.elimination import Elimination, elimination, min_fill_width, stacked_plans
+from jaxstruct.graphs.elimination import Elimination, elimination, min_fill_width
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
     best_other,
     log_partition,
     marginals,
 )
-from tests.graphs.random_graphs import Cases, cases, quick_jit
+from tests.graphs.random_graphs import Cases, cases, quick_jit, stacked_plans
 from tests.lib.refusals import refused
 
 WIDTH = 3
