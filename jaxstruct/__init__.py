@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from jaxstruct.core.compiling import keep_programs
 from jaxstruct.core.contract import (
     Bounded,
     Contenders,
@@ -26,7 +27,6 @@ from jaxstruct.core.contract import (
     Problem,
     Space,
 )
-from jaxstruct.core.kept_programs import keep_programs
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged

@@ -22,7 +22,7 @@ from experiments.lib.options import AnyOptions, check_options, flag_fields
 from experiments.lib.plots import Plot, save_figure
 from experiments.lib.record import run_record
 from experiments.lib.report import LINE, Table, render, write_results, write_table
-from jaxstruct.core.kept_programs import keep_programs
+from jaxstruct.core.compiling import keep_programs
 from jaxstruct.core.types import PyTree
 
 Row: TypeAlias = dict[str, Any]

@@ -13,9 +13,8 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checkpoints.files import Checkpoint, File
 from jaxstruct.solvers.checkpoints.resuming import digest_of_tree, fingerprint, in_common
-from jaxstruct.solvers.checkpoints.run_state import file_of, solution_of
+from jaxstruct.solvers.checkpoints.run_state import Checkpoint, File, file_of, solution_of
 from jaxstruct.solvers.checkpoints.session import CheckpointSession, Content
 from jaxstruct.solvers.checkpoints.writer import GOES_ON, check_checkpoint
 from jaxstruct.solvers.loop.host_loop import (
@@ -37,14 +36,13 @@ from jaxstruct.solvers.loop.host_loop import (
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.choices import (
+from jaxstruct.solvers.n_slack.cutting_plane import (
     primal_of,
     threshold_of,
     wants_growth,
     worth_certifying,
 )
-from jaxstruct.solvers.n_slack.run import Run
-from jaxstruct.solvers.n_slack.state import Info, State
+from jaxstruct.solvers.n_slack.run import Info, Run, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import proving

@@ -16,11 +16,7 @@ from jaxstruct.core.sizes import size_class, text_of_bytes
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.run import capacity_of
 from jaxstruct.solvers.n_slack.task import FEW_ROWS, batch_shapes
-from jaxstruct.solvers.settings import (
-    Settings,
-    check_settings,
-    enumerates,
-)
+from jaxstruct.solvers.settings import Settings, check_settings, enumerates
 from jaxstruct.solvers.validation.checks import check_is_problem, examples_in
 
 COPIES = 2

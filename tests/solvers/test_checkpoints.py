@@ -17,8 +17,9 @@ from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.checkpoints.files import CHECKPOINT, Checkpoint
 from jaxstruct.solvers.checkpoints.run_state import (
+    CHECKPOINT,
+    Checkpoint,
     load_solution,
     load_weights,
     save_solution,

@@ -10,14 +10,16 @@ from typing import Any
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
-from jaxstruct.solvers.checkpoints.common_rounds import check_number, last_whole, path_of
-from jaxstruct.solvers.checkpoints.files import Checkpoint, File
 from jaxstruct.solvers.checkpoints.resuming import (
     Fingerprint,
     Kept,
+    check_number,
     kept_in,
+    last_whole,
+    path_of,
     run_file,
 )
+from jaxstruct.solvers.checkpoints.run_state import Checkpoint, File
 from jaxstruct.solvers.checkpoints.writer import CheckpointWriter, prepare_folder
 from jaxstruct.solvers.loop.host_loop import (
     Method,

@@ -16,8 +16,12 @@ from jaxstruct.core.checks import checked_number, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import remove_leftovers
 from jaxstruct.core.processes import ALONE, Processes, RefusedElsewhere
-from jaxstruct.solvers.checkpoints.files import File, previous_of, write_checkpoint
-from jaxstruct.solvers.checkpoints.run_state import check_weights
+from jaxstruct.solvers.checkpoints.run_state import (
+    File,
+    check_weights,
+    previous_of,
+    write_checkpoint,
+)
 from jaxstruct.solvers.loop.host_loop import Round, RunState
 
 CHECKPOINT = "checkpoint"

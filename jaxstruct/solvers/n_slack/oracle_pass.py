@@ -19,14 +19,14 @@ from jaxstruct.core.contract import LookedUp, Problem
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.bucket_turns import (
+from jaxstruct.solvers.n_slack.task import (
+    Task,
     bucket_task,
     empty_results,
     interleave,
     into_buffers,
     visited_rows,
 )
-from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import (
     PlaneLookup,
     Proposal,

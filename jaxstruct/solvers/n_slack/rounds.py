@@ -20,10 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.compile_clock import time_part
+from jaxstruct.core.compiling import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.choices import named_slots
 from jaxstruct.solvers.n_slack.oracle_pass import (
     Calls,
     OracleOptions,
@@ -31,8 +30,7 @@ from jaxstruct.solvers.n_slack.oracle_pass import (
     PassCounts,
     empty_report,
 )
-from jaxstruct.solvers.n_slack.run import Run
-from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.run import Run, State, named_slots
 from jaxstruct.solvers.n_slack.sweeps import Plan
 from jaxstruct.solvers.n_slack.task import by_size
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets

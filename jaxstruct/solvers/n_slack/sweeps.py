@@ -14,8 +14,7 @@ from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.bucket_turns import TURNS, bucket_task, interleave, visited_rows
-from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.task import TURNS, Task, bucket_task, interleave, visited_rows
 from jaxstruct.solvers.n_slack.visits import Planes, visit
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,

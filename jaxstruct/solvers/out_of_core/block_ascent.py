@@ -16,20 +16,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.compile_clock import time_part
+from jaxstruct.core.compiling import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_state import BlockState
 from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState, searched
-from jaxstruct.solvers.n_slack.choices import (
+from jaxstruct.solvers.n_slack.cutting_plane import (
     is_done,
-    named_slots,
     primal_of,
     threshold_of,
     wants_growth,
     worth_certifying,
 )
-from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.n_slack.rounds import (
     OpenRound,
     cached_sweeps,
@@ -38,8 +36,15 @@ from jaxstruct.solvers.n_slack.rounds import (
     grown_round,
     open_round,
 )
-from jaxstruct.solvers.n_slack.run import Run, resolved_settings
-from jaxstruct.solvers.n_slack.state import Info, State, own_weights
+from jaxstruct.solvers.n_slack.run import (
+    Info,
+    OneDevice,
+    Run,
+    State,
+    named_slots,
+    own_weights,
+    resolved_settings,
+)
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import (
@@ -60,8 +65,7 @@ from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.objective.scaling import Scaled, least_multiple, multiple, ray_of
 from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
 from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
-from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated
-from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, pack, unpack, unpack_enumerated
 from jaxstruct.solvers.settings import Settings, examples_to_check
 from jaxstruct.solvers.validation.oracle_rules import check_oracle, sample_of
 

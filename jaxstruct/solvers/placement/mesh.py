@@ -27,7 +27,6 @@ from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.n_slack.oracle_pass import (
     OracleOptions,
     OracleReport,
@@ -35,7 +34,7 @@ from jaxstruct.solvers.n_slack.oracle_pass import (
     oracle_pass,
 )
 from jaxstruct.solvers.n_slack.proximal_newton import Axes, NewtonResult, proximal_newton_pass
-from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.run import OneDevice, State
 from jaxstruct.solvers.n_slack.sweeps import sweeps_pass
 from jaxstruct.solvers.n_slack.task import Places, Task, sizes_of
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
