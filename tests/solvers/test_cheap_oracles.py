@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import jaxstruct as js
+from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.solvers.n_slack.rounds import asked_again, first_asked
 from tests.lib.refusals import refused
@@ -17,12 +18,13 @@ def test_the_rows_wanted_come_first_in_as_few_batches() -> None:
     spans = ((np.int32(1), np.int32(4)), (np.int32(0), np.int32(1)))
     wanted = np.zeros(12, bool)
     wanted[[2, 4, 7, 1, 8 + 2]] = True  # 1 and 8 + 2 are in other chunks
-    again = asked_again(OUTPUTS, orders, spans, wanted)
-    assert again.calls == 3
-    assert again.spans == ((1, 3), (0, 0))
-    np.testing.assert_array_equal(again.orders[0], [[5, 1], [7, 2], [4, 0], [3, 6]])
-    np.testing.assert_array_equal(again.orders[1], orders[1])
-    assert asked_again(OUTPUTS, orders, spans, np.zeros(12, bool)) is None
+    slices = bucket_slices(OUTPUTS)
+    again, fewer, calls = asked_again(slices, orders, spans, wanted)
+    assert calls == 3
+    assert fewer == ((1, 3), (0, 0))
+    np.testing.assert_array_equal(again[0], [[5, 1], [7, 2], [4, 0], [3, 6]])
+    np.testing.assert_array_equal(again[1], orders[1])
+    assert asked_again(slices, orders, spans, np.zeros(12, bool))[1:] == (((1, 1), (0, 0)), 0)
 
 
 def test_cheap_oracles_are_asked_first_and_checked() -> None:
