@@ -45,7 +45,6 @@ from jaxstruct.solvers.n_slack.run import Info, Run, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import proving
-from jaxstruct.solvers.placement.mesh import check_mesh
 from jaxstruct.solvers.prepare import checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import FitDetails, Solution, solution_of_run
@@ -292,7 +291,6 @@ def fit(
         (other arguments, data, versions, device), or no run, or damaged like the one before. Of
         several processes all raise where one does, or where they are not given alike.
     """
-    check_mesh(mesh)
     processes = Processes(mesh)
 
     def check() -> tuple[Formulation, Rules]:
@@ -347,9 +345,8 @@ def fit_path(
             "resume=True is for fit: a checkpoint is of one C, and a path has several; call fit "
             "for each with a checkpoint of its own and start= the solution before"
         )
-    solution, mesh = options.pop("start", None), options.get("mesh")
-    check_mesh(mesh)
-    if not Processes(mesh).several:  # padded once for all C
+    solution = options.pop("start", None)
+    if not Processes(options.get("mesh")).several:  # padded once for all C
         inputs, outputs = checked_buckets(problem, inputs, outputs, options.get("example_weights"))
     for C in Cs:
         solution = fit(problem, inputs, outputs, formulation, C, start=solution, **options)

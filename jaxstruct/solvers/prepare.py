@@ -16,18 +16,19 @@ from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Rules
 from jaxstruct.solvers.loop.progress import check_verbose
-from jaxstruct.solvers.n_slack.run import Run, resolved_settings
+from jaxstruct.solvers.n_slack.run import OneDevice, Run, resolved_settings
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Shapes, Task, batch_shapes, make_task, row_index
 from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.placement.joint_buckets import joint_buckets
-from jaxstruct.solvers.placement.mesh import check_mesh, dealt, placed
+from jaxstruct.solvers.placement.mesh import Shards, dealt
 from jaxstruct.solvers.settings import Settings, batch_and_group, check_settings, examples_to_check
 from jaxstruct.solvers.validation.checks import (
     check_callback,
     check_is_problem,
     check_run,
+    checked_buckets,
     rounding,
 )
 from jaxstruct.solvers.validation.oracle_rules import Sample, check_oracle, sample_of
@@ -101,10 +102,14 @@ def prepare_examples(
     Raises:
       ValueError: examples do not fit, or the oracle breaks a rule; the message names it.
     """
-    inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
+    if processes.several:
+        inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
+    else:
+        inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+        held = np.array([list(map(len, outputs.index))])
     counts = np.max(-(-held // np.array(processes.devices)[:, None]), axis=0).tolist()
     devices, n, shapes = processes.devices[processes.here], int(held.sum()), shapes_of(counts)
-    places = dealt(mesh, outputs, devices, map(math.prod, shapes))
+    places = None if mesh is None else dealt(outputs, devices, map(math.prod, shapes))
     shapes = [(devices * batches, rows) for batches, rows in shapes]
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places, n)
     rows = row_index(outputs.index, shapes, places)
@@ -131,7 +136,10 @@ def open_run(
         lambda counts: batch_shapes(problem, settings, counts, shards), checked, mesh, processes,
     )  # fmt: skip
     sizes = batch_and_group(problem, settings, most, shards)
-    place = placed(mesh, processes, problem, task, rows, sizes)
+    if mesh is None:
+        place = OneDevice(problem, task, sizes)
+    else:
+        place = Shards(mesh, processes, problem, task, rows, sizes)
     resolved = resolved_settings(problem, settings, place.parts[0], sizes, checked, shards)
     oracle = oracle_for(problem, formulation)
     return Run(problem, formulation, resolved, task, place, rows, oracle, sample, SweepBuffers())
@@ -157,7 +165,6 @@ def prepare_run(
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples;
         the message names it.
     """
-    check_mesh(mesh)
     processes = Processes(mesh)
     found, _ = processes.agree(
         lambda: checked_rules(problem, formulation, C, None, 1.0, 1, settings=settings)

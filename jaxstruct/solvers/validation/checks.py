@@ -318,15 +318,15 @@ def checked_buckets(
     return inputs, outputs
 
 
-def check_bucket(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> None:
-    """Raise ValueError unless some padded examples, those of `index`, fit the problem."""
-    checked_examples(x, y, None)
-    _check_part(problem, x, y, index)
-    check_integer_outputs(y)
+def check_bucket(problem: Problem, x: PyTree, y: PyTree | None, index: np.ndarray) -> None:
+    """Raise ValueError unless some padded examples, those of `index`, fit the problem.
 
-
-def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> None:
-    """The problem's own check of one bucket; its error names the example as the caller counts."""
+    The problem's own check is of the whole bucket; its error names the example as the caller
+    counts. y: None where there are no outputs yet.
+    """
+    check_inputs(x)
+    if y is not None:
+        examples_in(x, y)
     try:
         problem.check(x, y)
     except NoOutput as error:
@@ -341,6 +341,8 @@ def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> No
             except ValueError as error:
                 raise ValueError(f"example {example}, taken by itself: {error}") from None
         raise
+    if y is not None:
+        check_integer_outputs(y)
 
 
 def checked_inputs(problem: Problem, inputs: PyTree) -> Buckets:
@@ -357,9 +359,8 @@ def checked_inputs(problem: Problem, inputs: PyTree) -> Buckets:
     check_buckets(inputs, None)
     none: list[NoOutput] = []
     for x, index in zip(inputs.parts, inputs.index, strict=True):
-        check_inputs(x)
         try:
-            _check_part(problem, x, None, index)
+            check_bucket(problem, x, None, index)
         except NoOutput as error:
             none.append(error)
     if none:
