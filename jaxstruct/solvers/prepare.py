@@ -24,13 +24,7 @@ from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.placement.joint_buckets import joint_buckets
 from jaxstruct.solvers.placement.mesh import Shards, dealt
 from jaxstruct.solvers.settings import Settings, batch_and_group, check_settings, examples_to_check
-from jaxstruct.solvers.validation.checks import (
-    check_callback,
-    check_is_problem,
-    check_run,
-    checked_buckets,
-    rounding,
-)
+from jaxstruct.solvers.validation import checks
 from jaxstruct.solvers.validation.oracle_rules import Sample, check_oracle, sample_of
 
 DEFAULTS = Settings()
@@ -55,15 +49,17 @@ def checked_rules(
     Raises:
       ValueError: one of them does not fit; the message names it.
     """
-    check_is_problem(problem)
+    checks.check_is_problem(problem)
     formulation = formulation_named(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+    checks.check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
     check_settings(settings)
-    check_callback(callback)
+    checks.check_callback(callback)
     check_verbose(verbose)
     hard = formulation.penalty == 0
-    return formulation, Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
+    return formulation, Rules(
+        tolerance, epsilon, max_passes, float(C), hard, checks.rounding(dtype)
+    )
 
 
 class Examples(NamedTuple):
@@ -105,7 +101,7 @@ def prepare_examples(
     if processes.several:
         inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
     else:
-        inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+        inputs, outputs = checks.checked_buckets(problem, inputs, outputs, example_weights)
         held = np.array([list(map(len, outputs.index))])
     counts = np.max(-(-held // np.array(processes.devices)[:, None]), axis=0).tolist()
     devices, n, shapes = processes.devices[processes.here], int(held.sum()), shapes_of(counts)

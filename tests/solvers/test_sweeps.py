@@ -16,7 +16,6 @@ from jaxstruct.solvers.n_slack.sweeps import (
     Plan,
     SweepBuffers,
     cached_pass,
-    empty_scratch,
     rebuilt_weights,
     see,
     sweeps_program,
@@ -50,7 +49,8 @@ class Start:
     def swept(self, most):
         """(w, multipliers, last_used) after at most so many sweeps."""
         plan = Plan((self.orders,), self.groups, np.int32(most))
-        scratch = empty_scratch(self.problem, self.task, self.state.sets, self.none)
+        given = self.problem, self.task, self.state.sets, self.none
+        scratch = SweepBuffers().take(*given, jnp.zeros)
         return sweeps_program(
             self.problem, self.options, self.task, self.state.weights, self.state.sets,
             self.none, plan, np.int32(7), scratch,

@@ -10,15 +10,7 @@ from typing import Any
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
-from jaxstruct.solvers.checkpoints.resuming import (
-    Fingerprint,
-    Kept,
-    check_number,
-    kept_in,
-    last_whole,
-    path_of,
-    run_file,
-)
+from jaxstruct.solvers.checkpoints import resuming
 from jaxstruct.solvers.checkpoints.run_state import Checkpoint, File
 from jaxstruct.solvers.checkpoints.writer import CheckpointWriter, prepare_folder
 from jaxstruct.solvers.loop.host_loop import (
@@ -64,15 +56,15 @@ class CheckpointSession:
         self,
         checkpoint: str | os.PathLike,
         seconds: float,
-        own: Fingerprint,
+        own: resuming.Fingerprint,
         content: Content,
         processes: Processes,
     ) -> None:
         """Nothing is read yet; own: the fingerprint of the run."""
-        self._checkpoint, self._path = checkpoint, path_of(checkpoint, processes)
+        self._checkpoint, self._path = checkpoint, resuming.path_of(checkpoint, processes)
         self._seconds, self._own, self._processes = seconds, own, processes
         self._content = content
-        self.found: Kept | None = None
+        self.found: resuming.Kept | None = None
         processes.agree(lambda: prepare_folder(self._path))
 
     def read(self, problem: Problem, before: Trace | None = None) -> None:
@@ -86,12 +78,14 @@ class CheckpointSession:
             before.
         """
         processes = self._processes
-        processes.agree(lambda: check_number(self._checkpoint, processes))
+        processes.agree(lambda: resuming.check_number(self._checkpoint, processes))
 
-        def read(path: Path) -> Kept:
-            return kept_in(Checkpoint(path), problem, self._own, before, self._content.read)
+        def read(path: Path) -> resuming.Kept:
+            return resuming.kept_in(
+                Checkpoint(path), problem, self._own, before, self._content.read
+            )
 
-        self.found = last_whole(processes, self._path, read)
+        self.found = resuming.last_whole(processes, self._path, read)
 
     def solve(
         self,
@@ -110,7 +104,9 @@ class CheckpointSession:
         """
 
         def file(now: RunState, last: Round) -> File:
-            return run_file(content.running(method, now, last, counters), now, counters, self._own)
+            return resuming.run_file(
+                content.running(method, now, last, counters), now, counters, self._own
+            )
 
         content, processes, found = self._content, self._processes, self.found
         held, damaged = (0, False) if found is None else (found.round[0], found.damaged)

@@ -25,23 +25,8 @@ import numpy as np
 
 from jaxstruct.core.compiling import time_part
 from jaxstruct.core.types import AnyArray, PyTree
+from jaxstruct.solvers.n_slack import rounds
 from jaxstruct.solvers.n_slack.oracle_pass import Calls, OracleReport, PassCounts
-from jaxstruct.solvers.n_slack.rounds import (
-    OpenRound,
-    ask_again,
-    call_all,
-    call_oracles,
-    chunks_of,
-    copy_arrays,
-    covering,
-    every_slot,
-    first_asked,
-    open_round,
-    report_on,
-    shuffle,
-    sweep,
-    widest_of,
-)
 from jaxstruct.solvers.n_slack.run import Info, Run, State, named_slots, own_weights
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
@@ -153,20 +138,20 @@ MOST = 0.5
 more than 500 with 24. 300 Spanish sentences have few rows that carry so many, and do not ask."""
 
 
-def enumerated_round(now: OpenRound, state: State) -> tuple[PyTree, WorkingSets]:
+def enumerated_round(now: rounds.OpenRound, state: State) -> tuple[PyTree, WorkingSets]:
     """Sweeps over all rows and slots at first, later over those that matter."""
     settings, place, w, sets = now.run.settings, now.run.placement, state.weights, state.sets
-    every = every_slot(now)
+    every = rounds.every_slot(now)
     gaps = None if state.clock <= settings.warm_passes else state.block_gaps
     if gaps is None or state.slots is None:
-        visited = place.real_rows if gaps is None else covering(settings, gaps)
+        visited = place.real_rows if gaps is None else rounds.covering(settings, gaps)
         count = 1 if named_slots(settings, sets) else settings.cached_sweeps
-        return sweep(now, count, w, sets, visited, every)
-    chosen = covering(settings, gaps)
-    widest = widest_of(now, sets, chosen)
+        return rounds.sweep(now, count, w, sets, visited, every)
+    chosen = rounds.covering(settings, gaps)
+    widest = rounds.widest_of(now, sets, chosen)
     if len(widest):  # the planes beyond the active slots move here only
-        w, sets = sweep(now, 1, w, sets, widest, every)
-    return sweep(now, settings.cached_sweeps, w, sets, chosen, state.slots)
+        w, sets = rounds.sweep(now, 1, w, sets, widest, every)
+    return rounds.sweep(now, settings.cached_sweeps, w, sets, chosen, state.slots)
 
 
 class Moved(NamedTuple):
@@ -184,22 +169,22 @@ class Moved(NamedTuple):
 
 
 def cached_sweeps(
-    now: OpenRound, w: PyTree, sets: WorkingSets, gaps: np.ndarray, slots: AnyArray
+    now: rounds.OpenRound, w: PyTree, sets: WorkingSets, gaps: np.ndarray, slots: AnyArray
 ) -> tuple[PyTree, WorkingSets]:
     """Cached sweeps over the rows of the largest gaps and the slots that matter.
 
     All slots do where most of the gap is of rows that carry more planes than there are active ones.
     """
-    settings, chosen = now.run.settings, covering(now.run.settings, gaps)
+    settings, chosen = now.run.settings, rounds.covering(now.run.settings, gaps)
     if named_slots(settings, sets) and MOST * np.sum(gaps) < np.sum(
-        gaps[widest_of(now, sets, chosen)]
+        gaps[rounds.widest_of(now, sets, chosen)]
     ):
-        slots = every_slot(now)
-    return sweep(now, settings.cached_sweeps, w, sets, chosen, slots)
+        slots = rounds.every_slot(now)
+    return rounds.sweep(now, settings.cached_sweeps, w, sets, chosen, slots)
 
 
 def grown_round(
-    now: OpenRound, state: State, epsilon: AnyArray, cached: bool = True
+    now: rounds.OpenRound, state: State, epsilon: AnyArray, cached: bool = True
 ) -> tuple[PyTree, WorkingSets, Moved]:
     """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter.
 
@@ -207,25 +192,27 @@ def grown_round(
       cached: whether these sweeps are made.
     """
     place, w = now.run.placement, state.weights
-    sets = state.sets if now.takes_over else copy_arrays(state.sets)  # programs take them over
-    report = report_on(now, sets)
-    shuffled = shuffle(now)
+    sets = (
+        state.sets if now.takes_over else rounds.copy_arrays(state.sets)
+    )  # programs take them over
+    report = rounds.report_on(now, sets)
+    shuffled = rounds.shuffle(now)
     orders = place.join([tuple(jax.device_put(own)) for own in shuffled])
     found, again = [], 0
-    first, cheap = first_asked(place.problem)
+    first, cheap = rounds.first_asked(place.problem)
     first_name = "cheap oracle" if cheap else "oracle"
-    for chunk in chunks_of(now, shuffled):
+    for chunk in rounds.chunks_of(now, shuffled):
         calls = Calls(orders, place.join(chunk.spans), epsilon, now.clock)
-        sets, report, counts = call_oracles(now, first_name, first, w, sets, report, calls)
+        sets, report, counts = rounds.call_oracles(now, first_name, first, w, sets, report, calls)
         found.append(counts)
         if cheap:
-            calls, count = ask_again(now, shuffled, chunk, report, epsilon)
+            calls, count = rounds.ask_again(now, shuffled, chunk, report, epsilon)
             again += count
         if cheap and count:
             of_rest = w, sets, report, calls
-            sets, report, counts = call_oracles(now, "oracle", place.problem, *of_rest)
+            sets, report, counts = rounds.call_oracles(now, "oracle", place.problem, *of_rest)
             found.append(counts)
-        w, sets = sweep(now, 1, w, sets, chunk.rows, report.slots)
+        w, sets = rounds.sweep(now, 1, w, sets, chunk.rows, report.slots)
     estimate, terms = now.certified(report)
     gaps = now.gaps(terms)
     if cached:
@@ -234,7 +221,7 @@ def grown_round(
     return w, sets, Moved(added, overflow, estimate, gaps, place.examples + again, report)
 
 
-def full_round(now: OpenRound, state: State) -> tuple[State, np.ndarray, np.ndarray]:
+def full_round(now: rounds.OpenRound, state: State) -> tuple[State, np.ndarray, np.ndarray]:
     """One proximal Newton step: (state, terms of |w|^2, terms of |Phi beta|^2)."""
     settings, place = now.run.settings, now.run.placement
     w, span = (None, state.sets.multipliers) if state.span is None else (state.weights, state.span)
@@ -271,7 +258,7 @@ def _has_evicted(run: Run, before: WorkingSets, after: WorkingSets, counts: Pass
 
 
 def _certify(
-    now: OpenRound, state: State, epsilon: AnyArray, products: tuple, own: bool,
+    now: rounds.OpenRound, state: State, epsilon: AnyArray, products: tuple, own: bool,
     proves: bool = False,
 ) -> tuple[State, Info]:  # fmt: skip
     """One oracle call an example at w: (state, what it says).
@@ -279,8 +266,8 @@ def _certify(
     own: whether nobody else holds the working sets of the state. proves: of `call_oracles`.
     """
     run, place = now.run, now.run.placement
-    before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
-    sets, report, counts = call_all(now, "certify", state.weights, before, epsilon, proves)
+    before = state.sets if own else rounds.copy_arrays(state.sets)  # the program takes them over
+    sets, report, counts = rounds.call_all(now, "certify", state.weights, before, epsilon, proves)
     norm = coordinate_norm(place.problem, state.weights, place.task.inputs[0])
     certificate, terms = now.certified(report, *products, norm, place.off_by)
     if state.span is not None and _has_evicted(run, state.sets, sets, counts):
@@ -327,7 +314,7 @@ def step(
       (state, info); `info.certificate` is None in a round that was not certified.
     """
     state = state._replace(clock=state.clock + 1)
-    now, examples = open_round(run, state.clock, takes_over), run.placement.examples
+    now, examples = rounds.open_round(run, state.clock, takes_over), run.placement.examples
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _count_entered(run, state.sets), is_enumerated(state.sets)
     products = (None, None)
@@ -373,7 +360,7 @@ def certify_state(
       proves: whether the oracle that proves more is called, where there is one. The rest as in
         `step`.
     """
-    now = open_round(run, state.clock)
+    now = rounds.open_round(run, state.clock)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     return _certify(now, state, threshold, products, False, proves)
 
@@ -392,7 +379,7 @@ def least_multiple_of(
     """
     if info.ray is None:
         return state, [], {}
-    now, place, ray = open_round(run, state.clock), run.placement, info.ray
+    now, place, ray = rounds.open_round(run, state.clock), run.placement, info.ray
     dtype, sets = state.sets.losses.dtype, state.sets
     none_enters = np.asarray(np.inf, dtype)
 
@@ -400,7 +387,7 @@ def least_multiple_of(
         nonlocal sets
         c = float(dtype.type(c))
         w = multiple(state.weights, c)
-        sets, report, _ = call_all(now, "certify", w, sets, none_enters)
+        sets, report, _ = rounds.call_all(now, "certify", w, sets, none_enters)
         norm = coordinate_norm(place.problem, w, place.task.inputs[0])
         certificate, terms = now.certified(report, *ray.products(c), norm, place.off_by)
         slack = place.in_buckets(report.terms.slack)

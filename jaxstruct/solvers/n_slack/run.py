@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.compiler import zeros_to_take_over
+from jaxstruct.core.compiler import to_take_over
 from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -195,7 +195,7 @@ class OneDevice:
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Zeros over all rows, where the rows are, which a program can take over."""
-        return zeros_to_take_over(shape, dtype)
+        return to_take_over(np.zeros(shape, dtype))
 
     def join(self, parts: Sequence[PyTree]) -> PyTree:
         """What the host has for each of its parts, as programs take it."""
