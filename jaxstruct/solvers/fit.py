@@ -14,10 +14,16 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checkpoints.resuming import digest_of_tree, fingerprint, in_common
-from jaxstruct.solvers.checkpoints.run_state import Checkpoint, File, file_of, solution_of
-from jaxstruct.solvers.checkpoints.session import CheckpointSession, Content
-from jaxstruct.solvers.checkpoints.writer import GOES_ON, check_checkpoint
+from jaxstruct.solvers.checkpoints.resuming import fingerprint, in_common
+from jaxstruct.solvers.checkpoints.run_state import (
+    Checkpoint,
+    File,
+    check_checkpoint,
+    digest_of_tree,
+    file_of,
+    solution_of,
+)
+from jaxstruct.solvers.checkpoints.session import GOES_ON, CheckpointSession, Content
 from jaxstruct.solvers.loop.host_loop import (
     Method,
     Progress,
@@ -36,10 +42,7 @@ from jaxstruct.solvers.loop.host_loop import (
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.ascent import (
-    Ascent,
-    method_of,
-)
+from jaxstruct.solvers.n_slack.ascent import Ascent, method_of
 from jaxstruct.solvers.n_slack.rounds import copy_arrays
 from jaxstruct.solvers.n_slack.run import Info, Run, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated

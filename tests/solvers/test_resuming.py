@@ -21,7 +21,7 @@ from jaxstruct.solvers.checkpoints.run_state import (
     save_solution,
     save_weights,
 )
-from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
+from jaxstruct.solvers.checkpoints.session import CheckpointWriter
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused

@@ -10,7 +10,6 @@ takes its place when all are whole; so some round is in one file of every proces
 
 from __future__ import annotations
 
-import hashlib
 import numbers
 import os
 import re
@@ -27,8 +26,7 @@ from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
-from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checkpoints.run_state import Checkpoint, File, key_paths, previous_of
+from jaxstruct.solvers.checkpoints.run_state import Checkpoint, File, digest_of_tree, previous_of
 from jaxstruct.solvers.loop.host_loop import Rules, RunState, StartCounters, begin
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.objective.formulations import Formulation
@@ -63,27 +61,6 @@ class Kept(NamedTuple):
         if self.run is not None:
             return len(self.run.log), False
         return self.solution.statistics.passes, True
-
-
-def digest_of(*arrays: np.ndarray) -> str:
-    """The sha256 of arrays with their dtypes and shapes, in hexadecimal digits."""
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(f"{array.dtype.str}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
-
-
-def digest_of_tree(tree: PyTree) -> str:
-    """The sha256 of a pytree: its structure, without addresses of functions, and its leaves."""
-    structure = re.sub(r" at 0x[0-9a-f]+", "", str(jax.tree.structure(tree)))
-    leaves = []
-    for name, leaf in key_paths(tree).items():
-        array = np.asarray(leaf)
-        if array.dtype.hasobject:
-            array = np.frombuffer(re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode(), np.uint8)
-        leaves += [np.frombuffer(name.encode(), np.uint8), array]
-    return digest_of(np.frombuffer(structure.encode(), np.uint8), *leaves)
 
 
 def _by_name(name: str, value: Any) -> Fingerprint:

@@ -10,9 +10,9 @@ every record, and the arrays against the problem.
 
 from __future__ import annotations
 
-import contextlib
-import json
+import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.archive import Archive, DamagedFile, Schema, check_dtype, write
+from jaxstruct.core.archive import Archive, Schema, check_dtype, write
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import checked_number, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.plain_values import Record, from_plain, record_of, to_plain
 from jaxstruct.core.status import Status
@@ -171,14 +171,6 @@ def write_checkpoint(
     write(path, CHECKPOINT, header, arrays, previous=previous, ready=ready)
 
 
-def _version_before_7(path: str | os.PathLike) -> Any:
-    """The version of a checkpoint of before 7, NumPy's own .npz without a seal; None of others."""
-    with contextlib.suppress(Exception), open(path, "rb") as file:
-        header = json.loads(np.load(file, allow_pickle=False)["header"].tobytes())
-        return header["version"] if header["format"] == CHECKPOINT.format else None
-    return None
-
-
 class Checkpoint(Archive):
     """A file that was read: its header and arrays, and the errors that name it."""
 
@@ -190,12 +182,7 @@ class Checkpoint(Archive):
           ValueError: it is of another format or version.
         """
         super().__init__(CHECKPOINT, path)
-        try:
-            self.read(lambda name: name.startswith(prefix))
-        except DamagedFile:
-            if (version := _version_before_7(path)) is None:
-                raise
-            raise self.other_version(version) from None
+        self.read(lambda name: name.startswith(prefix))
 
     def part(self, name: str, weights: PyTree = None, outputs: PyTree = None) -> Any:
         """A part of the `File`; arrays are taken out.
@@ -359,3 +346,46 @@ def solution_of(
                 f"has rows {rows.shape}, expected [{n}] with every example once and -1 on padding"
             )
     return solution
+
+
+def digest_of(*arrays: np.ndarray) -> str:
+    """The sha256 of arrays with their dtypes and shapes, in hexadecimal digits."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype.str}{array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+def digest_of_tree(tree: PyTree) -> str:
+    """The sha256 of a pytree: its structure, without addresses of functions, and its leaves."""
+    structure = re.sub(r" at 0x[0-9a-f]+", "", str(jax.tree.structure(tree)))
+    leaves = []
+    for name, leaf in key_paths(tree).items():
+        array = np.asarray(leaf)
+        if array.dtype.hasobject:
+            array = np.frombuffer(re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode(), np.uint8)
+        leaves += [np.frombuffer(name.encode(), np.uint8), array]
+    return digest_of(np.frombuffer(structure.encode(), np.uint8), *leaves)
+
+
+def check_checkpoint(path: Any, seconds: Any, resume: Any, problem: Problem) -> None:
+    """Raise ValueError unless checkpoints of the problem can be written to the path.
+
+    Args:
+      path: of the file, or None for no checkpoints. seconds: between two of them.
+      resume: whether to go on from it.
+      problem: its weights must be of number types that a file can hold.
+    """
+    checked_number("checkpoint_seconds", seconds)
+    if not isinstance(resume, bool):
+        raise ValueError(f"resume must be True or False, got {text_of(resume)}")
+    if path is None:
+        if resume:
+            raise ValueError("resume=True needs checkpoint=, the file of the run to go on with")
+        return
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ValueError(f"checkpoint must be the path of a file, got {text_of(path)}")
+    if Path(path).is_dir():
+        raise ValueError(f"checkpoint {os.fspath(path)} is a folder: name a file in it")
+    check_weights(problem.initial_weights)

@@ -26,10 +26,16 @@ from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_state import BlockDetails
-from jaxstruct.solvers.checkpoints.resuming import digest_of_tree, fingerprint, in_common
-from jaxstruct.solvers.checkpoints.run_state import Checkpoint, File, found_in, previous_of
-from jaxstruct.solvers.checkpoints.session import CheckpointSession, Content
-from jaxstruct.solvers.checkpoints.writer import check_checkpoint, prepare_folder
+from jaxstruct.solvers.checkpoints.resuming import fingerprint, in_common
+from jaxstruct.solvers.checkpoints.run_state import (
+    Checkpoint,
+    File,
+    check_checkpoint,
+    digest_of_tree,
+    found_in,
+    previous_of,
+)
+from jaxstruct.solvers.checkpoints.session import CheckpointSession, Content, prepare_folder
 from jaxstruct.solvers.loop.host_loop import (
     Method,
     Progress,
