@@ -92,7 +92,6 @@ def _method(fixed: Training, watched: bool) -> Method:
 
     return method_of(
         Ascent(
-            problem=run.problem,
             rules=fixed.rules,
             min_margin=fixed.min_margin,
             settings=run.settings,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxstruct.core.contract import Problem
 from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState, searched
 from jaxstruct.solvers.n_slack.run import Info
 from jaxstruct.solvers.objective.scaling import Scaled
@@ -59,7 +58,7 @@ class Ascent(NamedTuple):
     """What a training says to `method_of`; states are its own, with weights and a clock.
 
     Fields:
-      problem, rules, min_margin, settings: of the run.
+      rules, min_margin, settings: of the run.
       n: how many examples there are. weighted: how many of them have a weight.
       step: (state, threshold, goal=, settled=) -> (state, Info), one round.
       certify: (state, threshold) -> (state, Info), of the state as it is.
@@ -69,7 +68,6 @@ class Ascent(NamedTuple):
       reach: state -> the longest |phi| of the planes at hand.
     """
 
-    problem: Problem
     rules: Rules
     min_margin: float
     settings: ResolvedSettings
@@ -87,10 +85,9 @@ class Ascent(NamedTuple):
         """The state after a round, and the round as the host loop sees it."""
         full = self.capacity(state) >= self.settings.max_capacity
         estimate = info.estimate
-        cheap = self.problem.oracles.cheap is not None  # whose answers bound nothing
         return state, Round(
             certificate=info.certificate,
-            primal=estimate.primal_found if cheap else estimate.primal,
+            primal=estimate.primal,
             dual=estimate.dual,
             planes_added=info.planes_added,
             oracle_calls=info.oracle_calls,

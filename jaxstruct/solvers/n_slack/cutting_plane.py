@@ -5,11 +5,6 @@ w by an exact pass (variant b: propose outputs, insert those that violate, sweep
 hand), by sweeps alone where all outputs are at hand, or by a proximal Newton step on the dual over
 all working sets (variant a). Then, where it is worth it, one oracle call an example at the new w
 certifies it and adds the planes that it meets.
-
-Where a problem has cheap oracles an exact pass asks these for all examples of a chunk, and the
-others for those alone where they found nothing: any output that violates by more than epsilon moves
-the dual. Certificates never see a cheap answer (A. Mueller and S. Behnke, "Learning a loopy model
-for semantic segmentation exactly", VISAPP 2014).
 """
 
 from __future__ import annotations
@@ -155,7 +150,7 @@ def enumerated_round(now: rounds.OpenRound, state: State) -> tuple[PyTree, Worki
 
 
 class Moved(NamedTuple):
-    """What a grown round leaves beside w and the sets; calls: of oracles, cheap ones, too.
+    """What a grown round leaves beside w and the sets.
 
     report: what the calls said of each example, each at the w it met; estimate: of them.
     """
@@ -164,7 +159,6 @@ class Moved(NamedTuple):
     overflow: int
     estimate: Certificate
     gaps: np.ndarray
-    calls: int
     report: OracleReport
 
 
@@ -198,27 +192,18 @@ def grown_round(
     report = rounds.report_on(now, sets)
     shuffled = rounds.shuffle(now)
     orders = place.join([tuple(jax.device_put(own)) for own in shuffled])
-    found, again = [], 0
-    first, cheap = rounds.first_asked(place.problem)
-    first_name = "cheap oracle" if cheap else "oracle"
+    found = []
     for chunk in rounds.chunks_of(now, shuffled):
         calls = Calls(orders, place.join(chunk.spans), epsilon, now.clock)
-        sets, report, counts = rounds.call_oracles(now, first_name, first, w, sets, report, calls)
+        sets, report, counts = rounds.call_oracles(now, "oracle", w, sets, report, calls)
         found.append(counts)
-        if cheap:
-            calls, count = rounds.ask_again(now, shuffled, chunk, report, epsilon)
-            again += count
-        if cheap and count:
-            of_rest = w, sets, report, calls
-            sets, report, counts = rounds.call_oracles(now, "oracle", place.problem, *of_rest)
-            found.append(counts)
         w, sets = rounds.sweep(now, 1, w, sets, chunk.rows, report.slots)
     estimate, terms = now.certified(report)
     gaps = now.gaps(terms)
     if cached:
         w, sets = cached_sweeps(now, w, sets, gaps, report.slots)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
-    return w, sets, Moved(added, overflow, estimate, gaps, place.examples + again, report)
+    return w, sets, Moved(added, overflow, estimate, gaps, report)
 
 
 def full_round(now: rounds.OpenRound, state: State) -> tuple[State, np.ndarray, np.ndarray]:
@@ -329,7 +314,7 @@ def step(
     else:
         w, sets, moved = grown_round(now, state, threshold)
         state = state._replace(weights=w, sets=sets, span=None, block_gaps=moved.gaps)
-        said = moved.estimate, moved.added, moved.overflow, moved.calls
+        said = moved.estimate, moved.added, moved.overflow, run.placement.examples
         info = Info(None, *said, now.seconds, None)
     due = state.clock % run.settings.certify_every == 0
     if fully or due or info is None or is_done(info.estimate, goal, settled):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.compiling import time_part
-from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.n_slack.oracle_pass import (
     Calls,
     OracleOptions,
@@ -25,7 +24,7 @@ from jaxstruct.solvers.n_slack.sweeps import Plan
 from jaxstruct.solvers.n_slack.task import by_size
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms, block_gaps, certify
-from jaxstruct.solvers.objective.most_violated import oracle_for, proving
+from jaxstruct.solvers.objective.most_violated import proving
 from jaxstruct.solvers.settings import ResolvedSettings
 
 copy_arrays = jax.jit(partial(jax.tree.map, jnp.copy))
@@ -178,19 +177,18 @@ def chunks_of(now: OpenRound, orders: Orders) -> Iterator[_Chunk]:
 
 
 def call_oracles(
-    now: OpenRound, name: str, problem: Problem, w: PyTree, sets: WorkingSets,
-    report: OracleReport, calls: Calls, proves: bool = False,
+    now: OpenRound, name: str, w: PyTree, sets: WorkingSets, report: OracleReport, calls: Calls,
+    proves: bool = False,
 ) -> tuple[WorkingSets, OracleReport, PassCounts]:  # fmt: skip
-    """The oracle of a problem on some batches, at w; its seconds go under that name.
+    """The oracle on some batches, at w: outputs that violate enter; its seconds go under that name.
 
     Args:
       proves: whether the oracle that proves more is called, where there is one.
     """
     run, place = now.run, now.run.placement
-    oracle = run.oracle if problem is place.problem else oracle_for(problem, run.formulation)
-    oracle = proving(problem, oracle) if proves else oracle
+    oracle = proving(place.problem, run.oracle) if proves else run.oracle
     options = OracleOptions(oracle, report.slots.shape[1])
-    call = partial(place.call_oracles, problem, options, w, sets, report, calls)
+    call = partial(place.call_oracles, options, w, sets, report, calls)
     return time_part(now.seconds, name, call)
 
 
@@ -211,52 +209,4 @@ def call_all(
     orders, spans = place.every_batch
     calls = Calls(orders, spans, epsilon, now.clock)
     report = report_on(now, sets)
-    return call_oracles(now, name, place.problem, w, sets, report, calls, proves)
-
-
-def ask_again(
-    now: OpenRound, orders: Orders, chunk: _Chunk, report: OracleReport, epsilon: AnyArray
-) -> tuple[Calls, int]:
-    """The calls of the rows of a chunk in which a cheap oracle found nothing, and how many."""
-    place = now.run.placement
-    terms = report.terms.value, report.terms.known, place.task.terms.cap
-    value, known, cap = map(place.own, terms)
-    quiet = (cap > 0) & ~(value > known + float(epsilon))
-    of_parts = np.split(quiet, len(place.parts))
-    found = [
-        asked_again(place.slices, *given)
-        for given in zip(orders, chunk.spans, of_parts, strict=True)
-    ]
-    again, spans, counts = zip(*found, strict=True)
-    calls = Calls(place.join(again), place.join(spans), epsilon, now.clock)
-    return calls, int(place.processes.total(sum(counts)))
-
-
-def asked_again(
-    slices: Sequence[slice], orders: list[np.ndarray], spans: Spans, wanted: np.ndarray
-) -> tuple[tuple[Array, ...], Spans, int]:
-    """(orders, spans, how many) of the wanted rows of a chunk, in the first of its batches.
-
-    Where they fill no whole batch it calls other rows of the chunk besides.
-
-    Args:
-      slices: of the buckets. orders: one [batches, B] a bucket. spans: of the chunk.
-      wanted: [N] bool.
-    """
-    moved, fewer, count = [], [], 0
-    for order, (first, last), own in zip(orders, spans, slices, strict=True):
-        rows = order[first:last].reshape(-1)
-        some = wanted[own][rows]
-        batches = -(-int(some.sum()) // order.shape[1])
-        new = order.copy()
-        new[first:last] = np.r_[rows[some], rows[~some]].reshape(-1, order.shape[1])
-        moved.append(jax.device_put(new))
-        fewer.append((first, np.int32(first + batches)))
-        count += int(some.sum())
-    return tuple(moved), tuple(fewer), count
-
-
-def first_asked(problem: Problem) -> tuple[Problem, bool]:
-    """(the problem with its cheap oracles in place of the others, whether it has some)."""
-    cheap = problem.oracles.cheap
-    return (problem, False) if cheap is None else (problem._replace(oracles=cheap), True)
+    return call_oracles(now, name, w, sets, report, calls, proves)

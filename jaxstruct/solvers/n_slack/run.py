@@ -170,9 +170,9 @@ class OneDevice:
 
     # The programs, on every part; given: what they take after the task.
 
-    def call_oracles(self, problem: Problem, options: Any, *given: Any) -> tuple:
+    def call_oracles(self, options: Any, *given: Any) -> tuple:
         """`oracle_pass.oracle_pass`."""
-        return oracle_program(problem, options, self.task, *given)
+        return oracle_program(self.problem, options, self.task, *given)
 
     def sweep(self, options: VisitOptions, synchronisations: int, *given: Any) -> tuple:
         """`sweeps.sweeps_pass` on parts that meet so often a sweep."""

@@ -211,7 +211,7 @@ class BlockAscent:
         else:
             w, sets, moved = grown_round(visit, given, epsilon, cached=gathered is None)
             report, gaps = moved.report, moved.gaps
-            counts = _Counts(moved.added, moved.overflow, moved.calls)
+            counts = _Counts(moved.added, moved.overflow, counts.calls)
         self._close(number, block, sets, report.terms, visit)
         if gathered is not None:
             own = block.task, sets, report.slots, gaps
@@ -311,7 +311,6 @@ class BlockAscent:
         """Block coordinate ascent as the host loop runs it."""
         return method_of(
             Ascent(
-                problem=self.problem,
                 rules=self.rules,
                 min_margin=self.min_margin,
                 settings=self.settings,

@@ -246,10 +246,10 @@ class Shards(OneDevice):
         return jax.tree.map(lambda leaf: self.gathered(leaf) if leaf.ndim else leaf, terms)
 
     def call_oracles(
-        self, problem: Problem, options: OracleOptions, *given: Any
+        self, options: OracleOptions, *given: Any
     ) -> tuple[WorkingSets, OracleReport, PassCounts]:
         """`oracle_on_shards` here."""
-        return oracle_shards_program(problem, options, self.mesh, self.task, *given)
+        return oracle_shards_program(self.problem, options, self.mesh, self.task, *given)
 
     def sweep(
         self, options: VisitOptions, synchronisations: int, *given: Any
