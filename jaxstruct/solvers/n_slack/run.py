@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -238,8 +238,6 @@ class OneDevice:
         return state
 
 
-Number = TypeVar("Number", int, float)
-
 FEW_OUTPUTS = 32
 """Enumerated working sets of no more slots are swept whole, by one program."""
 
@@ -299,36 +297,29 @@ def resolved_settings(
       shards: of a mesh.
     """
     batch, group = sizes
-    settings, enumerated = settings._replace(oracle_batch=batch), enumerates(problem, settings)
+    enumerated = enumerates(problem, settings)
     sweeps, fading, steps, active = ENUMERATED if enumerated else GROWN
     slots = most_outputs(problem, task.outputs) if enumerated else math.inf
-    if settings.active is not None:
-        active = settings.active
-    elif slots <= FEW_OUTPUTS:
-        active = 0
+    if settings.active is not None or slots <= FEW_OUTPUTS:
+        active = settings.active or 0
     if settings.variant == "full" or active >= slots:
         active = 0
     whole = enumerated and not active  # sweeps see all that there is
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    visits = group, _chosen(settings.block_steps, steps), _chosen(settings.fading, fading)
-    chosen = {
+    usual = {"cached_sweeps": sweeps, "fading": fading, "block_steps": steps}
+    usual["coverage"] = WHOLE_COVERAGE if whole else COVERAGE
+    given = {name: value for name, value in settings._asdict().items() if value is not None}
+    made: dict[str, Any] = usual | given
+    made |= {
         "enumerated": enumerated,
         "capacity": capacity_of(problem, settings, task.outputs, dtype.itemsize),
-        "visits": VisitOptions(*visits),
-        "cached_sweeps": _chosen(settings.cached_sweeps, sweeps),
+        "oracle_batch": batch,
+        "visits": VisitOptions(group, made["block_steps"], made["fading"]),
         "active": active,
-        "coverage": _chosen(settings.coverage, WHOLE_COVERAGE if whole else COVERAGE),
         "checked_examples": checked,
         "synchronisations": settings.synchronisations or max(FEWEST_SYNCHRONISATIONS, shards),
     }
-    given: dict[str, Any] = {
-        name: getattr(settings, name, None) for name in ResolvedSettings._fields
-    }
-    return ResolvedSettings(**given | chosen)
-
-
-def _chosen(given: Number | None, usual: Number) -> Number:
-    return usual if given is None else given
+    return ResolvedSettings(**{name: made[name] for name in ResolvedSettings._fields})
 
 
 MOST_SLOTS, FEWEST_SLOTS = 64, 8
