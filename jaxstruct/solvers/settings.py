@@ -86,8 +86,8 @@ class Settings(NamedTuple):
         make up this part of the duality gap, None for 0.999 where the sweeps see all slots of
         enumerated working sets, else 0.99.
       certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
-        w in every so many rounds, and where the calls of the exact pass say that it is done. 300 OCR
-        words take 29, 30 and 31 rounds with 5, 30 and 100.
+        w in every so many rounds, and where the calls of the exact pass say that it is done. 300
+        OCR words take 29, 30 and 31 rounds with 5, 30 and 100.
       block_steps: pairwise steps a visit at most, None for 2 on enumerated working sets and 10 on
         grown ones.
       warm_passes: subspace rounds before the first full one.

@@ -195,6 +195,7 @@ def grown_round(
     found = []
     for chunk in rounds.chunks_of(now, shuffled):
         calls = Calls(orders, place.join(chunk.spans), epsilon, now.clock)
+        # propose and insert: one oracle call an example of the chunk, what violates enters
         sets, report, counts = rounds.call_oracles(now, "oracle", w, sets, report, calls)
         found.append(counts)
         w, sets = rounds.sweep(now, 1, w, sets, chunk.rows, report.slots)
