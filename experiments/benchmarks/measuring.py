@@ -13,8 +13,7 @@ import jax
 from experiments.lib.record import peak_memory_bytes
 from experiments.tasks.work import Tool, Work
 from jaxstruct import Solution
-from jaxstruct.core.compile_clock import compile_clock
-from jaxstruct.core.compiling import programs_traced
+from jaxstruct.core.compiling import compile_clock, programs_traced
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.status import Status
 

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.compile_clock import Elapsed, compile_clock
+from jaxstruct.core.compiling import Elapsed, compile_clock
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = {("seconds", "in all"): "seconds", ("seconds", "compiling"): "compile_seconds"}

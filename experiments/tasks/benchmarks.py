@@ -22,7 +22,7 @@ from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.digits import load_digits_split
 from jaxstruct.multiclass import multiclass
-from jaxstruct.solvers.checkpoints.resuming import digest_of
+from jaxstruct.solvers.checkpoints.run_state import digest_of
 from jaxstruct.trees import weighted_grammar
 
 FEATURES = 20_000

@@ -13,7 +13,7 @@ from experiments.tasks.parsing_options import MEASURES, Options
 from experiments.tasks.treebanks import Part, Prepared, decoded
 from jaxstruct import Settings, fit, predict
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
-from jaxstruct.core.compile_clock import compile_clock
+from jaxstruct.core.compiling import compile_clock
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Progress

@@ -16,7 +16,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import DTypeLike
 
 from jaxstruct.core.device import runs_on_cpu
 
@@ -118,8 +117,3 @@ def to_take_over(values: np.ndarray) -> jax.Array:
     if is_plain():
         return jax.device_put(values)
     return jax.device_put(jax.device_put(values), may_alias=False)
-
-
-def zeros_to_take_over(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
-    """Zeros in a buffer of their own, which a program can take over."""
-    return to_take_over(np.zeros(shape, dtype))

@@ -125,8 +125,6 @@ class Oracles(NamedTuple):
         one is enough. For slack re-scaling: it finds what a search by `loss_augmented_decode`
         cannot.
       all_outputs: y_true -> y[K], every output with the true one first, for a small output space.
-      cheap: other Oracles, which a training pass asks first: only where what they find violates
-        nothing are those above asked. They certify nothing, and may be as inexact as they like.
     """
 
     contenders: Given = None
@@ -137,7 +135,6 @@ class Oracles(NamedTuple):
     best_by_level: Given = None
     best_above: Given = None
     all_outputs: Given = None
-    cheap: Given = None
 
 
 class LookedUp(NamedTuple):

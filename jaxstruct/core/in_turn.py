@@ -2,7 +2,8 @@
 
 Side by side, as `vmap` puts them, all examples wait for the longest loop of any, and what they read
 and write at places of their own are gathers and scatters. On a CPU examples take their turns;
-elsewhere they go side by side.
+elsewhere they go side by side. Short sentences of GUM train in 1.7 s so, side by side in 2.7 (first
+13.8 and 18.3); 100 matchings in .65 s, side by side not in 200.
 
 Such a function reads its arguments by `entry`, so that nothing of an example is copied, and writes
 by `put`.

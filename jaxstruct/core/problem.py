@@ -70,8 +70,6 @@ def _check_parts(model: Model, oracles: Oracles, space: Space, inference: Infere
             raise ValueError(
                 f"{name} must be a jaxstruct.{kind.__name__}, got {type(part).__name__}"
             )
-    if oracles.cheap is not None:
-        _check_cheap(oracles.cheap)
     missing = [name for name in model._fields[:4] if getattr(model, name) is None]
     if missing:
         raise ValueError(f"model.{missing[0]} must be a function, got NoneType")
@@ -99,15 +97,6 @@ def _check_oracles(oracles: Oracles) -> None:
             "oracles must find a violated output: give contenders and output, level_losses and "
             "best_by_level, or loss_augmented_decode"
         )
-
-
-def _check_cheap(cheap: Oracles) -> None:
-    if not isinstance(cheap, Oracles) or cheap.cheap is not None or cheap.all_outputs is not None:
-        raise ValueError(
-            "oracles.cheap must be jaxstruct.Oracles without a cheap and all_outputs of their own, "
-            f"got {text_of(cheap)}"
-        )
-    _check_oracles(cheap)
 
 
 def _check_padding(padding: Padding) -> None:
@@ -183,8 +172,7 @@ def make_problem(
     _check_weights(initial_weights)
     _check_parts(model, oracles, space, inference)
     _check_padding(padding)
-    cheap = None if oracles.cheap is None else _as_partials(oracles.cheap)
-    oracles = _as_partials(oracles._replace(cheap=None))._replace(cheap=cheap)
+    oracles = _as_partials(oracles)
     differences = None if space.differences is None else _as_partials(space.differences)
     model, space = _as_partials(model), _as_partials(space._replace(differences=None))
     if model.known is not None:

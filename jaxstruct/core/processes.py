@@ -29,6 +29,21 @@ class RefusedElsewhere(ValueError):
     """What this process was given is fine, and another one has raised an error."""
 
 
+def _check_mesh(mesh: Any) -> None:
+    """Raise ValueError unless it is a mesh on which this process has a device."""
+    if not isinstance(mesh, Mesh):
+        raise ValueError(
+            f"mesh must be a jax.sharding.Mesh or None, got {text_of(mesh)}: "
+            'jax.make_mesh((jax.device_count(),), ("shards",)) is one of all devices'
+        )
+    owners = {device.process_index for device in mesh.devices.flat}
+    if jax.process_index() not in owners:
+        raise ValueError(
+            f"mesh has devices of the processes {sorted(owners)}, none of this one, "
+            f"{jax.process_index()}: call fit in those processes alone"
+        )
+
+
 class Processes:
     """The processes that a mesh belongs to, by their numbers.
 
@@ -39,13 +54,18 @@ class Processes:
     """
 
     def __init__(self, mesh: Mesh | None = None) -> None:
-        """Of a mesh on which this process has a device; None for this process alone."""
+        """Of a mesh on which this process has a device; None for this process alone.
+
+        Raises:
+          ValueError: it is no such mesh.
+        """
         self._firsts: list[Any] = []
-        self.numbers, self.here = (jax.process_index() if mesh else 0,), 0
+        self.numbers, self.here = (0,), 0
         self.devices: tuple[int, ...] = (1,)
         self.settled: BaseException | None = None
         if mesh is None:
             return
+        _check_mesh(mesh)
         firsts = {}
         for device in mesh.devices.flat:
             firsts.setdefault(device.process_index, device)

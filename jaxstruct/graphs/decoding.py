@@ -29,9 +29,7 @@ OF_RELAXED = (
     "with the same options, it takes the same weights"
 )
 """Why a relaxed problem has no inference of its own."""
-ESCALATED = "escalated"
-"""Conditional modes first, tree-reweighted passing where they find nothing violated."""
-NAMES = (*BOUNDED, *EXACT, *UNBOUNDED, RELAXED, ESCALATED)
+NAMES = (*BOUNDED, *EXACT, *UNBOUNDED, RELAXED)
 
 
 @static
@@ -44,11 +42,6 @@ class Decoding:
 
     name: str
     passes: int
-
-    @property
-    def cheap(self) -> Decoding | None:
-        """Which one is asked first, if any."""
-        return Decoding("modes", self.passes) if self.name == ESCALATED else None
 
 
 class Best(NamedTuple):
@@ -101,7 +94,7 @@ def best_found(decoding: Decoding, potentials: GraphPotentials, plan: Eliminatio
         return Best(best_labelling(potentials, plan).labels, None)
     if decoding.name == "enumeration":
         return Best(best_of_all(potentials).labels, None)
-    if decoding.name in ("reweighted", ESCALATED):
+    if decoding.name == "reweighted":
         found = reweighted(potentials, decoding.passes)
         return Best(found.labels, found.bound)
     if decoding.name == "modes":
@@ -194,9 +187,7 @@ def labelling_oracles(view: View, additive: bool, others: Array | None) -> Oracl
     augmented = Partial(_loss_augmented, view) if additive else None
     if view.decoding.name == "enumeration":
         return Oracles(Partial(_contenders, view), _output, augmented)
-    cheap = view.decoding.cheap
     found = Oracles(
-        cheap=cheap and labelling_oracles(view._replace(decoding=cheap), additive, others),
         loss_augmented_decode=augmented,
         best_wrong=None if others is None else Partial(_best_wrong, view),
     )

@@ -45,7 +45,6 @@ LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1", "ranking")
 ADDITIVE = ("hamming", "normalised_hamming", "ranking")
 INFERENCE = (
     "enumeration", *graph_decoding.BOUNDED, *graph_decoding.UNBOUNDED, graph_decoding.RELAXED,
-    graph_decoding.ESCALATED,
 )  # fmt: skip
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""
@@ -214,9 +213,8 @@ def multi_label(
       pairs: whether pairs of labels have weights; without them labels are independent.
       loss: "hamming", "normalised_hamming", "zero_one", "f1" or "ranking".
       inference: "enumeration", exact; "reweighted", with a bound; "modes" and "propagation" without
-        one; "escalated", modes first and reweighted where they find nothing violated; "relaxed",
-        marginals in place of sets, whose outputs are those of `set_marginals` (`marginals`
-        says what its certificate means). All but the first take additive losses.
+        one; "relaxed", marginals in place of sets, whose outputs are those of `set_marginals`
+        (`marginals` says what its certificate means). All but the first take additive losses.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
 

@@ -222,8 +222,8 @@ def graph_labelling(
       inference: "reweighted" for any graph, with a bound that the certificate counts;
         "elimination", exact, for inputs with plans; "enumeration", exact, for a few nodes;
         "modes" and "propagation" (max-product), cheap and without a bound, so that no training with
-        them is ever certified; "escalated", modes first and reweighted where they find nothing
-        violated; "relaxed", marginals in place of labellings: outputs of `marginal_outputs`.
+        them is ever certified; "relaxed", marginals in place of labellings: outputs of
+        `marginal_outputs`.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
 

@@ -20,7 +20,7 @@ import numpy as np
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import NoOutput, as_list, kind_and_text_of, text_of
-from jaxstruct.core.compile_clock import compile_clock
+from jaxstruct.core.compiling import compile_clock
 from jaxstruct.core.feature_encoding import UnseenFeatures, report_unseen_to
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree

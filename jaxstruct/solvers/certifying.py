@@ -17,7 +17,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.fit import Training, train
 from jaxstruct.solvers.loop.host_loop import in_callers_order
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.run import State
 from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm, proven
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.prepare import checked_rules, open_run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,16 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checkpoints.files import Checkpoint, File
-from jaxstruct.solvers.checkpoints.resuming import digest_of_tree, fingerprint, in_common
-from jaxstruct.solvers.checkpoints.run_state import file_of, solution_of
-from jaxstruct.solvers.checkpoints.session import CheckpointSession, Content
-from jaxstruct.solvers.checkpoints.writer import GOES_ON, check_checkpoint
+from jaxstruct.solvers.checkpoints.resuming import fingerprint, in_common
+from jaxstruct.solvers.checkpoints.run_state import (
+    Checkpoint,
+    File,
+    check_checkpoint,
+    digest_of_tree,
+    file_of,
+    solution_of,
+)
+from jaxstruct.solvers.checkpoints.session import GOES_ON, CheckpointSession, Content
 from jaxstruct.solvers.loop.host_loop import (
     Method,
     Progress,
@@ -29,7 +35,6 @@ from jaxstruct.solvers.loop.host_loop import (
     improve,
     notifying_callback,
     run_state_at,
-    searched,
     seconds_so_far,
     solve,
     statistics,
@@ -37,18 +42,12 @@ from jaxstruct.solvers.loop.host_loop import (
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.choices import (
-    primal_of,
-    threshold_of,
-    wants_growth,
-    worth_certifying,
-)
-from jaxstruct.solvers.n_slack.run import Run
-from jaxstruct.solvers.n_slack.state import Info, State
+from jaxstruct.solvers.n_slack.ascent import Ascent, method_of
+from jaxstruct.solvers.n_slack.rounds import copy_arrays
+from jaxstruct.solvers.n_slack.run import Info, Run, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import proving
-from jaxstruct.solvers.placement.mesh import check_mesh
 from jaxstruct.solvers.prepare import checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import FitDetails, Solution, solution_of_run
@@ -72,78 +71,41 @@ class Training(NamedTuple):
         """Those that train together."""
         return self.run.placement.processes
 
-
-def _round(fixed: Training, state: State, info: Info) -> Round:
-    """A step as the host loop sees it."""
-    full, radius = state.sets.losses.shape[1] >= fixed.run.settings.max_capacity, 0.0
-    if fixed.rules.hard:
-        norms = fixed.run.placement.own(state.sets.norms)
-        longest = fixed.processes.gather_numbers([float(np.max(norms, initial=0.0))])
-        radius = float(np.sqrt(np.max(longest)))
-    estimate = info.estimate
-    cheap = fixed.run.problem.oracles.cheap is not None  # whose answers bound nothing
-    return Round(
-        certificate=info.certificate,
-        primal=estimate.primal_found if cheap else estimate.primal,
-        dual=info.estimate.dual,
-        planes_added=info.planes_added,
-        oracle_calls=info.oracle_calls,
-        clock=state.clock,
-        seconds=info.seconds,
-        weights=state.weights,
-        slack=info.slack,
-        stuck=bool(full and info.overflow and not info.planes_added),
-        least_margin=fixed.min_margin * radius,
-        info=info,
-        state=state,
-    )
+    def reach(self, state: State) -> float:
+        """The longest |phi| of the planes at hand, of all processes."""
+        norms = self.run.placement.own(state.sets.norms)
+        longest = self.processes.gather_numbers([float(np.max(norms, initial=0.0))])
+        return float(np.sqrt(np.max(longest)))
 
 
-def _method(fixed: Training, started: bool, watched: bool) -> Method:
+def _method(fixed: Training, watched: bool) -> Method:
     """The cutting plane algorithm as the host loop runs it.
 
     Args:
-      started: whether the first state is of a solution, which stays as it is.
       watched: whether somebody may hold the states in between.
     """
-    run, place, most = fixed.run, fixed.run.placement, fixed.run.settings.max_capacity
-    n = int(fixed.processes.total(np.sum(run.rows >= 0)))
+    run = fixed.run
 
-    def step(now: RunState) -> tuple[State, Round]:
-        threshold = threshold_of(fixed.rules, primal_of(now))
-        goal, settled = worth_certifying(fixed.rules, primal_of(now), threshold, now.state.clock)
-        takes_over = not watched and (now.state.clock > 0 or not started)
-        state, info = cutting_plane.step(
-            run, now.state, threshold, goal=goal, settled=settled, takes_over=takes_over
+    def prove(state: State, threshold: float, info: Info) -> tuple[State, Info]:
+        products = info.ray.products(1.0) if info.ray else (None, None)
+        return cutting_plane.certify_state(run, state, threshold, products, proves=True)
+
+    return method_of(
+        Ascent(
+            rules=fixed.rules,
+            min_margin=fixed.min_margin,
+            settings=run.settings,
+            n=int(fixed.processes.total(np.sum(run.rows >= 0))),
+            weighted=run.placement.examples,
+            step=partial(cutting_plane.step, run, takes_over=not watched),
+            certify=partial(cutting_plane.certify_state, run),
+            search=partial(cutting_plane.least_multiple_of, run),
+            prove=prove if proving(run.problem, run.oracle) != run.oracle else None,
+            capacity=lambda state: state.sets.losses.shape[1],
+            grow=partial(cutting_plane.with_capacity, run),
+            reach=fixed.reach,
         )
-        return state, _round(fixed, state, info)
-
-    def certify(now: RunState) -> tuple[State, Round]:
-        threshold = threshold_of(fixed.rules, primal_of(now))
-        state, info = cutting_plane.certify_state(run, now.state, threshold)
-        return state, _round(fixed, state, info)
-
-    def prove(now: RunState, found: Round) -> tuple[State, Round]:
-        if (ray := found.info.ray) is None:  # w = 0
-            return now.state, found._replace(planes_added=0, oracle_calls=0)
-        given = threshold_of(fixed.rules, primal_of(now)), ray.products(1.0)
-        state, info = cutting_plane.certify_state(run, now.state, *given, proves=True)
-        return state, _round(fixed, state, info)
-
-    def rescale(now: RunState, found: Round, wanted: float) -> tuple[State, Round]:
-        search = cutting_plane.least_multiple_of(run, now.state, found.info, wanted)
-        return search[0], searched(found, place.examples, *search)
-
-    def adapt(state: State, found: Round) -> State:
-        capacity = state.sets.losses.shape[1]
-        if capacity >= most or not wants_growth(found.info, n):
-            return state
-        own = state._replace(sets=place.own(state.sets), span=place.own(state.span))
-        own = cutting_plane.with_capacity(own, min(2 * capacity, most))
-        return state._replace(sets=place.put(own.sets), span=place.put(own.span))
-
-    proves = proving(run.problem, run.oracle) != run.oracle
-    return Method(step, certify, adapt, rescale, prove if proves else None)
+    )
 
 
 def _planes(fixed: Training, sets: WorkingSets) -> int:
@@ -203,19 +165,20 @@ class _FitContent(Content):
 
 def _first(
     fixed: Training, start: Solution | None, session: CheckpointSession | None
-) -> tuple[RunState, StartCounters, bool]:
-    """Where a run begins or goes on, and whether its state is of somebody's solution."""
+) -> tuple[RunState, StartCounters]:
+    """Where a run begins or goes on."""
     place, found = fixed.run.placement, None if session is None else session.found
     if found is not None and found.run is not None and found.counters is not None:
-        return found.run._replace(state=place.place(found.run.state)), found.counters, True
+        return found.run._replace(state=place.place(found.run.state)), found.counters
     if start is None:
         state, planes = cutting_plane.init(fixed.run), 0
     else:
         of_rows = in_rows_of(start, fixed.run.task, fixed.run.rows)
         own = restart(fixed.run, of_rows, fixed.rules.C)
+        own = own._replace(sets=copy_arrays(own.sets))  # what the solution holds stays as it is
         state, planes = place.place(own), _planes(fixed, own.sets)
     counters = begin(planes, _before(fixed.rules.C, start))
-    return run_state_at(state, state.weights), counters, start is not None
+    return run_state_at(state, state.weights), counters
 
 
 def _before(C: float, start: Solution | None) -> Trace | None:
@@ -236,10 +199,10 @@ def train(
       callback, start: as in `fit`. show: is called after each round.
       session: where checkpoints are, None for none.
     """
-    now, counters, started = _first(fixed, start, session)
+    now, counters = _first(fixed, start, session)
     watched = fixed.processes.any(callback is not None or session is not None)
     notify = notifying_callback(fixed.processes, show, callback)
-    given = _method(fixed, started, watched), now, fixed.rules, counters, notify
+    given = _method(fixed, watched), now, fixed.rules, counters, notify
 
     def ended(now: RunState, status: Status) -> Solution:
         run, weights = fixed.run, fixed.run.placement.taken(now.best.weights)
@@ -330,7 +293,6 @@ def fit(
         (other arguments, data, versions, device), or no run, or damaged like the one before. Of
         several processes all raise where one does, or where they are not given alike.
     """
-    check_mesh(mesh)
     processes = Processes(mesh)
 
     def check() -> tuple[Formulation, Rules]:
@@ -385,9 +347,8 @@ def fit_path(
             "resume=True is for fit: a checkpoint is of one C, and a path has several; call fit "
             "for each with a checkpoint of its own and start= the solution before"
         )
-    solution, mesh = options.pop("start", None), options.get("mesh")
-    check_mesh(mesh)
-    if not Processes(mesh).several:  # padded once for all C
+    solution = options.pop("start", None)
+    if not Processes(options.get("mesh")).several:  # padded once for all C
         inputs, outputs = checked_buckets(problem, inputs, outputs, options.get("example_weights"))
     for C in Cs:
         solution = fit(problem, inputs, outputs, formulation, C, start=solution, **options)

@@ -14,13 +14,9 @@ from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.padding import bucket_shapes
 from jaxstruct.core.sizes import size_class, text_of_bytes
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.n_slack.run import capacity_of
+from jaxstruct.solvers.n_slack.run import capacity_of, most_outputs
 from jaxstruct.solvers.n_slack.task import FEW_ROWS, batch_shapes
-from jaxstruct.solvers.settings import (
-    Settings,
-    check_settings,
-    enumerates,
-)
+from jaxstruct.solvers.settings import Settings, check_settings, enumerates
 from jaxstruct.solvers.validation.checks import check_is_problem, examples_in
 
 COPIES = 2
@@ -187,8 +183,8 @@ def _memory_of(
     rows = list(map(math.prod, shapes))
     truth = tuple(_rows_of(y, n) for n, (*_, y) in zip(rows, buckets, strict=True))
     enumerated = enumerates(problem, settings)
-    slots = _listed(problem, truth[0]) if enumerated else 0
-    slots = slots or capacity_of(problem, settings, truth, dtype.itemsize)
+    listed = most_outputs(problem, truth) if enumerated else 0
+    slots = int(listed) or capacity_of(problem, settings, truth, dtype.itemsize)
     numbers = NUMBERS if enumerated else NUMBERS + slots
     examples = sum(n * _bytes(x, dtype) for n, (_, x, _) in zip(rows, buckets, strict=True))
     batches = [
@@ -203,9 +199,3 @@ def _memory_of(
         weights=3 * _bytes(problem.initial_weights, dtype),
         slots=slots,
     )
-
-
-def _listed(problem: Problem, outputs: PyTree) -> int:
-    """How many outputs an example has, of a structure that lists them."""
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), outputs)
-    return jax.tree.leaves(jax.eval_shape(problem.oracles.all_outputs, one))[0].shape[0]

@@ -16,21 +16,15 @@ from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Rules
 from jaxstruct.solvers.loop.progress import check_verbose
-from jaxstruct.solvers.n_slack.run import Run, resolved_settings
+from jaxstruct.solvers.n_slack.run import OneDevice, Run, resolved_settings
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Shapes, Task, batch_shapes, make_task, row_index
 from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.placement.joint_buckets import joint_buckets
-from jaxstruct.solvers.placement.mesh import check_mesh, dealt, placed
+from jaxstruct.solvers.placement.mesh import Shards, dealt
 from jaxstruct.solvers.settings import Settings, batch_and_group, check_settings, examples_to_check
-from jaxstruct.solvers.validation.checks import (
-    check_callback,
-    check_is_problem,
-    check_known,
-    check_run,
-    rounding,
-)
+from jaxstruct.solvers.validation import checks
 from jaxstruct.solvers.validation.oracle_rules import Sample, check_oracle, sample_of
 
 DEFAULTS = Settings()
@@ -55,16 +49,18 @@ def checked_rules(
     Raises:
       ValueError: one of them does not fit; the message names it.
     """
-    check_is_problem(problem)
+    checks.check_is_problem(problem)
     formulation = formulation_named(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
-    check_known(problem, formulation)
+    checks.check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+    checks.check_known(problem, formulation)
     check_settings(settings)
-    check_callback(callback)
+    checks.check_callback(callback)
     check_verbose(verbose)
     hard = formulation.penalty == 0
-    return formulation, Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
+    return formulation, Rules(
+        tolerance, epsilon, max_passes, float(C), hard, checks.rounding(dtype)
+    )
 
 
 class Examples(NamedTuple):
@@ -103,10 +99,14 @@ def prepare_examples(
     Raises:
       ValueError: examples do not fit, or the oracle breaks a rule; the message names it.
     """
-    inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
+    if processes.several:
+        inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
+    else:
+        inputs, outputs = checks.checked_buckets(problem, inputs, outputs, example_weights)
+        held = np.array([list(map(len, outputs.index))])
     counts = np.max(-(-held // np.array(processes.devices)[:, None]), axis=0).tolist()
     devices, n, shapes = processes.devices[processes.here], int(held.sum()), shapes_of(counts)
-    places = dealt(mesh, outputs, devices, map(math.prod, shapes))
+    places = None if mesh is None else dealt(outputs, devices, map(math.prod, shapes))
     shapes = [(devices * batches, rows) for batches, rows in shapes]
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places, n)
     rows = row_index(outputs.index, shapes, places)
@@ -133,7 +133,10 @@ def open_run(
         lambda counts: batch_shapes(problem, settings, counts, shards), checked, mesh, processes,
     )  # fmt: skip
     sizes = batch_and_group(problem, settings, most, shards)
-    place = placed(mesh, processes, problem, task, rows, sizes)
+    if mesh is None:
+        place = OneDevice(problem, task, sizes)
+    else:
+        place = Shards(mesh, processes, problem, task, rows, sizes)
     resolved = resolved_settings(problem, settings, place.parts[0], sizes, checked, shards)
     oracle = oracle_for(problem, formulation)
     return Run(problem, formulation, resolved, task, place, rows, oracle, sample, SweepBuffers())
@@ -159,7 +162,6 @@ def prepare_run(
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples;
         the message names it.
     """
-    check_mesh(mesh)
     processes = Processes(mesh)
     found, _ = processes.agree(
         lambda: checked_rules(problem, formulation, C, None, 1.0, 1, settings=settings)

@@ -68,7 +68,8 @@ class Settings(NamedTuple):
       capacity: slots an example at the start; doubled when full, up to max_capacity. None for as
         many as memory allows, at most 64: a growth compiles everything again.
       oracle_batch: examples in one batched oracle call.
-      chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
+      chunks: parts of an exact pass; the examples of a part are called at one w, then visited. 300
+        OCR words take 36 rounds with 1, 30 with 4, 8 or 16.
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
         which needs no line search. None for 1 on grown working sets with many weights, where a
         group's line search costs as much as its step, else 16; on a mesh 16 of all shards together,
@@ -85,7 +86,8 @@ class Settings(NamedTuple):
         make up this part of the duality gap, None for 0.999 where the sweeps see all slots of
         enumerated working sets, else 0.99.
       certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
-        w in every so many rounds, and where the calls of the exact pass say that it is done.
+        w in every so many rounds, and where the calls of the exact pass say that it is done. 300
+        OCR words take 29, 30 and 31 rounds with 5, 30 and 100.
       block_steps: pairwise steps a visit at most, None for 2 on enumerated working sets and 10 on
         grown ones.
       warm_passes: subspace rounds before the first full one.

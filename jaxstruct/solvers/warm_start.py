@@ -9,10 +9,8 @@ from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.contract import Problem, Truth, output_of
 from jaxstruct.core.device import on_device
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.n_slack.rounds import call_all, copy_arrays, open_round
-from jaxstruct.solvers.n_slack.run import Run
-from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.run import OneDevice, Run, State
 from jaxstruct.solvers.n_slack.sweeps import rebuilt_weights
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of, join_buckets

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxstruct.core import compile_clock
-from jaxstruct.core.compile_clock import COMPILING, CompileClock, Elapsed
+from jaxstruct.core import compiling as compile_clock
+from jaxstruct.core.compiling import COMPILING, CompileClock, Elapsed
 
 
 def test_compiling_within_compiling_counts_once(monkeypatch):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.compiler import SWITCH, zeros_to_take_over
+from jaxstruct.core.compiler import SWITCH, to_take_over
 from jaxstruct.core.device import on_device, zeros_on_device
 
 
@@ -41,7 +41,7 @@ def test_zeros_that_a_program_takes_over(monkeypatch: pytest.MonkeyPatch, shift:
     bytes_of_zeros = np.zeros
     monkeypatch.setenv(SWITCH, "0")
     monkeypatch.setattr(np, "zeros", zeros_at)
-    zeros = zeros_to_take_over((64, 64), "float32")
+    zeros = to_take_over(np.zeros((64, 64), "float32"))
     monkeypatch.undo()
     place = zeros.unsafe_buffer_pointer()
     ones = jax.jit(lambda leaf: leaf.at[:].add(1), donate_argnums=0)(zeros)

@@ -21,8 +21,7 @@ from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Contenders
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.n_slack.one_device import OneDevice
-from jaxstruct.solvers.n_slack.run import Run, resolved_settings
+from jaxstruct.solvers.n_slack.run import OneDevice, Run, resolved_settings
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task, batches_of, make_task
 from jaxstruct.solvers.objective.formulations import FORMULATIONS

@@ -28,8 +28,8 @@ from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.processes import Processes, RefusedElsewhere
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.checkpoints import writer as checkpoint_writer
-from jaxstruct.solvers.checkpoints.resuming import digest_of
+from jaxstruct.solvers.checkpoints import session as checkpoint_writer
+from jaxstruct.solvers.checkpoints.run_state import digest_of
 from jaxstruct.solvers.placement.mesh import deal
 
 N, K, D, C = 40, 5, 3, 50.0

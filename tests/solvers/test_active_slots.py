@@ -116,7 +116,9 @@ class Start:
         plan = sweep_programs.Plan(orders, (np.int32(N // 4),), np.int32(sweeps))
         planes = of_planes(self.problem, 4)
         if self.scratch is None:  # the same of all slots, and slow to lay out
-            self.scratch = sweep_programs.empty_scratch(planes, self.task, sets, slots)
+            self.scratch = sweep_programs.SweepBuffers().take(
+                planes, self.task, sets, slots, jnp.zeros
+            )
         w, multipliers, last_used, *_ = _sweeps(
             planes, options, self.task, self.w, sets, slots, plan, np.int32(9), self.scratch
         )

@@ -13,10 +13,9 @@ import pytest
 from jaxstruct import fit, fit_in_blocks
 from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.status import Status
-from jaxstruct.solvers.checkpoints.files import previous_of
-from jaxstruct.solvers.checkpoints.run_state import load_solution, load_weights
+from jaxstruct.solvers.checkpoints.run_state import load_solution, load_weights, previous_of
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
-from jaxstruct.solvers.out_of_core.block_checkpoints import planes_folder
+from jaxstruct.solvers.out_of_core.fit_in_blocks import planes_folder
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after

@@ -15,9 +15,9 @@ import pytest
 from jaxstruct.core import archive
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.checkpoints import writer as checkpoint_writer
-from jaxstruct.solvers.checkpoints.run_state import load_solution
-from jaxstruct.solvers.checkpoints.writer import GOES_ON
+from jaxstruct.solvers.checkpoints import session as checkpoint_writer
+from jaxstruct.solvers.checkpoints.run_state import check_checkpoint, load_solution
+from jaxstruct.solvers.checkpoints.session import GOES_ON
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused
@@ -268,6 +268,4 @@ def test_weights_that_no_file_can_hold_are_refused_before_training(tmp_path):
     problem = multiclass(D, K)
     half = {name: leaf.astype(jnp.bfloat16) for name, leaf in problem.initial_weights.items()}
     with refused("bfloat16.*cast bfloat16 to float32"):
-        checkpoint_writer.check_checkpoint(
-            tmp_path / "run.npz", 60.0, False, problem._replace(initial_weights=half)
-        )
+        check_checkpoint(tmp_path / "run.npz", 60.0, False, problem._replace(initial_weights=half))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 import jax
@@ -17,8 +16,9 @@ from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.checkpoints.files import CHECKPOINT, Checkpoint
 from jaxstruct.solvers.checkpoints.run_state import (
+    CHECKPOINT,
+    Checkpoint,
     load_solution,
     load_weights,
     save_solution,
@@ -266,14 +266,6 @@ def test_files_of_another_kind_are_refused(tmp_path):
     path.write_text("plain text")
     with refused("is no checkpoint, or cut off: write one with save_sol", error=DamagedFile):
         load_weights(path, problem)
-
-
-def test_files_of_before_version_7_are_refused_by_their_version(tmp_path):
-    """They were NumPy's own, without a digest at their end."""
-    path, header = tmp_path / "old.npz", {"format": "jaxstruct-checkpoint", "version": 6}
-    np.savez(path, header=np.frombuffer(json.dumps(header).encode(), np.uint8))
-    with refused("old.npz is of version 6 .* reads 8: use the jaxstruct t"):
-        load_solution(path, multiclass(D, K))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import warm_start
-from jaxstruct.solvers.n_slack import one_device
+from jaxstruct.solvers.n_slack import run as one_device
 from tests.lib.refusals import refused
 from tests.solvers.cases import FULL
 

@@ -10,7 +10,7 @@ import pytest
 
 from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.processes import ALONE, Processes
-from jaxstruct.solvers.checkpoints.common_rounds import check_number, last_whole, path_of
+from jaxstruct.solvers.checkpoints.resuming import check_number, last_whole, path_of
 from tests.lib.refusals import refused
 
 

@@ -9,8 +9,7 @@ import pytest
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
-from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated
-from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, pack, unpack, unpack_enumerated
 from tests.solvers.test_packed_sets import ROWS, SLOTS, assert_same, grown, outputs
 
 N, BLOCKS = sum(ROWS), 2

@@ -35,7 +35,6 @@ def _augmented(theta: jax.Array, y_true: jax.Array, scale: jax.Array) -> jax.Arr
 MODEL = Model(lambda w, x: x @ w, lambda theta, y: theta[y], _decode, _loss)
 ORACLES = Oracles(loss_augmented_decode=_augmented)
 EXACT = make_problem(jnp.zeros((4, K)), MODEL, ORACLES)
-CHEAP = make_problem(jnp.zeros((4, K)), MODEL, ORACLES._replace(cheap=ORACLES))
 
 
 def counted(train, n, problem=EXACT, **options):
@@ -65,11 +64,3 @@ def test_what_is_counted_is_what_runs(train, options):
     if options.get("tolerance"):
         statistics, calls = counted(train, 100, **options)
         assert statistics.oracle_calls * 128 == calls * 100
-
-
-def test_cheap_calls_and_those_asked_again_are_counted():
-    """The same oracle as a cheap one: where it finds nothing its examples are called once more, in
-    batches that other rows fill."""
-    statistics, calls = counted(fit, 64, CHEAP, settings=GROWN)
-    assert 64 * statistics.passes < statistics.oracle_calls <= calls
-    assert statistics.oracle_calls == np.sum(statistics.history.oracle_calls)

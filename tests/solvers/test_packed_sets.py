@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
-from jaxstruct.solvers.out_of_core.packed_sets import narrowed, pack, unpack, unpack_enumerated
+from jaxstruct.solvers.out_of_core.plane_cache import narrowed, pack, unpack, unpack_enumerated
 
 ROWS, SLOTS = (4, 3), 6
 

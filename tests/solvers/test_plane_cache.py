@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.archive import DamagedFile
-from jaxstruct.solvers.out_of_core.packed_sets import Packed, pack, unpack
-from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
+from jaxstruct.solvers.out_of_core.plane_cache import Packed, PlaneCache, names_in, pack, unpack
 from tests.lib.refusals import refused
 from tests.solvers.test_packed_sets import SLOTS, assert_same, grown, outputs
 

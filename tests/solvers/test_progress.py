@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jaxstruct.core.compile_clock import Elapsed
-from jaxstruct.core.compiling import program
+from jaxstruct.core.compiling import Elapsed, program
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.loop import progress

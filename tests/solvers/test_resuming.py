@@ -15,9 +15,13 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.checkpoints import resuming
-from jaxstruct.solvers.checkpoints.files import previous_of
-from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution, save_weights
-from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
+from jaxstruct.solvers.checkpoints.run_state import (
+    load_solution,
+    previous_of,
+    save_solution,
+    save_weights,
+)
+from jaxstruct.solvers.checkpoints.session import CheckpointWriter
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused

@@ -9,12 +9,12 @@ import pytest
 
 from jaxstruct import Settings, Status, fit, ragged
 from jaxstruct.chains import chain, chain_inputs
-from jaxstruct.solvers.n_slack.choices import (
+from jaxstruct.solvers.n_slack.cutting_plane import (
     FEW_INTEGERS,
     STALL_ROUNDS,
     solves_fully,
 )
-from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.run import State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty_numbers

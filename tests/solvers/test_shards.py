@@ -195,11 +195,10 @@ def test_working_sets_grow(x64):
 
 @pytest.mark.parametrize("output_type", ["chains", "trees", "alignments", "graphs"])
 def test_every_other_output_type_has_the_optimum_of_one_device(output_type):
-    """Classes have the truth above; of graphs the one whose cheap oracles are asked first."""
+    """Classes have the truth above."""
     problem, x, y = OUTPUT_TYPES[output_type](3, 21, 9)
     if output_type == "graphs":
-        problem = graph_labelling(D, S, inference="escalated")
-        assert problem.oracles.cheap is not None
+        problem = graph_labelling(D, S)
     found = [fit(problem, x, y, "svm1_margin", 2.0, mesh=mesh) for mesh in (None, mesh_of(2))]
     for one, other in (found, found[::-1]):
         assert one.status in (Status.CONVERGED, Status.INEXACT_ORACLE)

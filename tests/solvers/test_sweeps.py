@@ -16,7 +16,6 @@ from jaxstruct.solvers.n_slack.sweeps import (
     Plan,
     SweepBuffers,
     cached_pass,
-    empty_scratch,
     rebuilt_weights,
     see,
     sweeps_program,
@@ -50,7 +49,8 @@ class Start:
     def swept(self, most):
         """(w, multipliers, last_used) after at most so many sweeps."""
         plan = Plan((self.orders,), self.groups, np.int32(most))
-        scratch = empty_scratch(self.problem, self.task, self.state.sets, self.none)
+        given = self.problem, self.task, self.state.sets, self.none
+        scratch = SweepBuffers().take(*given, jnp.zeros)
         return sweeps_program(
             self.problem, self.options, self.task, self.state.weights, self.state.sets,
             self.none, plan, np.int32(7), scratch,
@@ -125,18 +125,22 @@ def test_the_room_of_sweeps_is_used_again(x64):
         )  # fmt: skip
 
     held = SweepBuffers()
-    first = held.take(planes, task, sets, slots)
+    first = held.take(planes, task, sets, slots, jnp.zeros)
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(first))
     *wanted, scratch = swept(first)
     assert np.any(wanted[1][:12]) and all(leaf.is_deleted() for leaf in jax.tree.leaves(first))
     held.give_back(scratch)
-    assert held.take(planes, task, sets, start.none) == []  # which leaves the scratch there
-    assert held.take(planes, task, sets, slots) is scratch
+    assert (
+        held.take(planes, task, sets, start.none, jnp.zeros) == []
+    )  # which leaves the scratch there
+    assert held.take(planes, task, sets, slots, jnp.zeros) is scratch
     spoiled = [np.full(leaf.shape, -1, leaf.dtype) for leaf in jax.tree.leaves(scratch)]
     spoiled = [leaf * np.nan if leaf.dtype == float else leaf for leaf in spoiled]
     *found, after = swept(jax.tree.unflatten(jax.tree.structure(scratch), spoiled))
     jax.tree.map(np.testing.assert_array_equal, found, wanted)
     held.give_back(after)
-    fewer = held.take(planes, task, sets, slots[:, :2])
+    fewer = held.take(planes, task, sets, slots[:, :2], jnp.zeros)
     assert fewer[0].sets.losses.shape == (N, 2)
-    assert held.take(planes, task, sets, slots) is not after  # it holds one scratch at most
+    assert (
+        held.take(planes, task, sets, slots, jnp.zeros) is not after
+    )  # it holds one scratch at most

@@ -9,7 +9,12 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.choices import STALL_ROUNDS, may_solve_fully, solves_fully, with_gap
+from jaxstruct.solvers.n_slack.cutting_plane import (
+    STALL_ROUNDS,
+    may_solve_fully,
+    solves_fully,
+    with_gap,
+)
 from jaxstruct.solvers.n_slack.working_sets import is_enumerated
 from tests.solvers.cases import random_case
 

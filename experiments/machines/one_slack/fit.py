@@ -46,7 +46,7 @@ from experiments.machines.one_slack.joint_planes import (
 )
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.compile_clock import time_part
+from jaxstruct.core.compiling import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.status import MESSAGES, Status
 from jaxstruct.core.types import PyTree

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.compile_clock import COMPILE, compile_clock
-from jaxstruct.core.compiling import programs_traced
+from jaxstruct.core.compiling import COMPILE, compile_clock, programs_traced
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree

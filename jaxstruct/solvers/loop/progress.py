@@ -17,8 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.compile_clock import compile_clock
-from jaxstruct.core.compiling import report_compiling_to
+from jaxstruct.core.compiling import compile_clock, report_compiling_to
 
 MIN_POINTS = 3
 """Rounds without which nothing is forecast."""

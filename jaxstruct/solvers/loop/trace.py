@@ -151,10 +151,9 @@ class Statistics(NamedTuple):
 
     Fields:
       passes: rounds. oracle_calls: of single examples of positive weight in all passes: exact ones,
-        those of cheap oracles and of examples asked again, certificates, searches among multiples
-        of w. An oracle runs more often: in batches, whose padding and examples of weight 0 it sees
-        too (128 rows for 100 examples), in trials of its rules, at the multipliers of a `start`,
-        and in certificates of checkpoints on the way.
+        certificates, searches among multiples of w. An oracle runs more often: in batches, whose
+        padding and examples of weight 0 it sees too (128 rows for 100 examples), in trials of its
+        rules, at the multipliers of a `start`, and in certificates of checkpoints on the way.
       planes_added, planes_evicted: cutting planes that this run put into the working sets, and that
         it took out of them to hold those. (Of enumerated working sets, which hold every output from
         the start, a plane is added when its multiplier is positive for the first time.)

@@ -186,7 +186,8 @@ def residual_of(problem: Problem, blocks: Blocks, now: Iterate) -> Residual:
 
 
 FEW_BLOCKS = 24
-"""Up to so many blocks are never gathered: it would save nothing, and is a loop more to compile."""
+"""Up to so many blocks are never gathered: it would save nothing, and is a loop more to compile. Of
+1,000 digits at C/n = 1 gathered ones take .27 s, all .51; with all outputs at hand .24 and .48."""
 
 
 def _face_derivative(blocks: Blocks, free: Array, v: Array) -> Array:
@@ -264,7 +265,8 @@ def _newton_direction(
     residual, image = e0
     length = squared(blocks, e0)
 
-    def gathered(capacity: int) -> Array:
+    def gathered() -> Array:
+        capacity = max(n // 3, 1)
         index = jnp.nonzero(active, size=capacity, fill_value=0)[0]
         real = jnp.arange(capacity) < count
         part = jax.tree.map(lambda leaf: leaf[index], blocks)
@@ -279,10 +281,7 @@ def _newton_direction(
 
     if len(blocks.inputs) > 1 or n <= FEW_BLOCKS or blocks.axes.names:
         return whole()
-    capacities = [max(n // 3, 1)]
-    branch = sum((count > capacity).astype(jnp.int32) for capacity in capacities)
-    parts = [partial(gathered, capacity) for capacity in capacities]
-    return jax.lax.switch(branch, [*parts, whole])
+    return jax.lax.cond(count <= max(n // 3, 1), gathered, whole)
 
 
 def _newton_step(

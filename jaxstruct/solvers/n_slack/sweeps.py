@@ -9,13 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.buckets import bucket_slices, rows_at
-from jaxstruct.core.compiler import zeros_to_take_over
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.bucket_turns import TURNS, bucket_task, interleave, visited_rows
-from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.task import TURNS, Task, bucket_task, interleave, visited_rows
 from jaxstruct.solvers.n_slack.visits import Planes, visit
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
@@ -80,7 +78,7 @@ def see_slots(
 
     Args:
       options: static. slots: [N, A] the slots that are swept, the others frozen; A = 0 for all.
-      scratch: of `empty_scratch`, or what an earlier call left in it.
+      scratch: of `SweepBuffers`.
 
     Returns:
       (the buckets, the scratch arrays that hold them).
@@ -133,27 +131,6 @@ def _parts(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> lis
     ]
 
 
-def empty_scratch(
-    problem: Problem,
-    task: Task,
-    sets: WorkingSets,
-    slots: Array,
-    zeros: Callable = zeros_to_take_over,
-) -> list:
-    """Zeros in place of the buckets cut down to slots [N, A], which `sweeps_pass` takes over.
-
-    NumPy makes them, so that nothing compiles. Where nothing is cut down, there are none.
-
-    Args:
-      zeros: (shape, dtype) -> them, where the rows are.
-    """
-
-    if _sees_whole(problem, slots):
-        return []
-    shapes = jax.eval_shape(_parts, problem, task, sets, slots)
-    return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf.dtype), shapes)
-
-
 class SweepBuffers:
     """Scratch arrays of the last sweeps, for the next ones: what is large is made once a run.
 
@@ -166,24 +143,24 @@ class SweepBuffers:
         self._slots, self._scratch = None, []
 
     def take(
-        self,
-        problem: Problem,
-        task: Task,
-        sets: WorkingSets,
-        slots: Array,
-        zeros: Callable = zeros_to_take_over,
+        self, problem: Problem, task: Task, sets: WorkingSets, slots: Array, zeros: Callable
     ) -> list:
-        """What `empty_scratch` makes, or what was given back of that size; the caller owns it.
+        """Arrays for the buckets cut down to slots [N, A], which `sweeps_pass` takes over: what was
+        given back of that size, or zeros, which NumPy makes, so that nothing compiles. None where
+        nothing is cut down.
 
         Args:
-          problem, task, zeros: the same in all calls.
+          problem, task: the same in all calls. zeros: (shape, dtype) -> them, where the rows are.
         """
         if _sees_whole(problem, slots):
             return []
         count = slots.shape[1] or sets.losses.shape[1]
         scratch, known = self._scratch, self._slots == count
         self._slots, self._scratch = None, []
-        return scratch if known else empty_scratch(problem, task, sets, slots, zeros)
+        if known:
+            return scratch
+        shapes = jax.eval_shape(_parts, problem, task, sets, slots)
+        return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf.dtype), shapes)
 
     def give_back(self, scratch: list) -> None:
         """The arrays after the sweeps; nothing is kept of none."""
@@ -306,7 +283,7 @@ def sweeps_pass(
       slots: [N, A] the slots used, the others frozen; A = 0 for all.
       plan: which examples are visited, and how often at most.
       clock: the number of this pass.
-      scratch: of `empty_scratch`, taken over; what it holds plays no part.
+      scratch: of `SweepBuffers`, taken over; what it holds plays no part.
       one_sweep: makes each of them, as `cached_pass` does.
 
     Returns:

@@ -16,30 +16,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.compile_clock import time_part
+from jaxstruct.core.compiling import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_state import BlockState
-from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState, searched
-from jaxstruct.solvers.n_slack.choices import (
-    is_done,
-    named_slots,
-    primal_of,
-    threshold_of,
-    wants_growth,
-    worth_certifying,
-)
-from jaxstruct.solvers.n_slack.one_device import OneDevice
-from jaxstruct.solvers.n_slack.rounds import (
-    OpenRound,
+from jaxstruct.solvers.loop.host_loop import Method, Rules
+from jaxstruct.solvers.n_slack.ascent import Ascent, method_of
+from jaxstruct.solvers.n_slack.cutting_plane import (
     cached_sweeps,
-    call_all,
     enumerated_round,
     grown_round,
-    open_round,
+    is_done,
 )
-from jaxstruct.solvers.n_slack.run import Run, resolved_settings
-from jaxstruct.solvers.n_slack.state import Info, State, own_weights
+from jaxstruct.solvers.n_slack.rounds import OpenRound, call_all, open_round
+from jaxstruct.solvers.n_slack.run import (
+    Info,
+    OneDevice,
+    Run,
+    State,
+    named_slots,
+    own_weights,
+    resolved_settings,
+)
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import (
@@ -60,8 +58,7 @@ from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.objective.scaling import Scaled, least_multiple, multiple, ray_of
 from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
 from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
-from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated
-from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, pack, unpack, unpack_enumerated
 from jaxstruct.solvers.settings import Settings, examples_to_check
 from jaxstruct.solvers.validation.oracle_rules import check_oracle, sample_of
 
@@ -214,7 +211,7 @@ class BlockAscent:
         else:
             w, sets, moved = grown_round(visit, given, epsilon, cached=gathered is None)
             report, gaps = moved.report, moved.gaps
-            counts = _Counts(moved.added, moved.overflow, moved.calls)
+            counts = _Counts(moved.added, moved.overflow, counts.calls)
         self._close(number, block, sets, report.terms, visit)
         if gathered is not None:
             own = block.task, sets, report.slots, gaps
@@ -225,7 +222,9 @@ class BlockAscent:
                 gathered.moved(moved)
         return w, counts
 
-    def pass_over(self, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]) -> tuple:
+    def pass_over(
+        self, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]
+    ) -> tuple[BlockState, _Counts]:
         """A visit to every block in a random order: (state, counts)."""
         total, before = _Counts(), self.cache.planes.sum()
         gathered = GatheredRows(self.blocks.count) if self.blocks.count > 1 else None
@@ -240,18 +239,45 @@ class BlockAscent:
             total = total._replace(added=int(self.cache.planes.sum() - before))
         return state, total
 
+    def step(
+        self, state: BlockState, threshold: float, *, goal: float, settled: float
+    ) -> tuple[BlockState, Info]:
+        """A round, as `cutting_plane.step` makes one."""
+        seconds: dict[str, float] = {}
+        state = state._replace(clock=state.clock + 1)
+        state, counts = self.pass_over(state, np.asarray(threshold, self.dtype), seconds)
+        estimate = certify(self.formulation, self.penalty, self.terms)
+        if state.clock % self.settings.certify_every and not is_done(estimate, goal, settled):
+            return self._with_planes(state), Info(None, estimate, *counts, seconds, None)
+        return self.certify(state, threshold, seconds, counts)
+
     def certify(
-        self, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]
-    ) -> tuple[Certificate, _Counts]:
-        """One oracle call an example at w; the planes that they meet enter."""
-        total = _Counts(calls=self.examples)
+        self,
+        state: BlockState,
+        threshold: float,
+        seconds: dict[str, float] | None = None,
+        before: _Counts = _Counts(),  # noqa: B008
+    ) -> tuple[BlockState, Info]:
+        """One oracle call an example at w; the planes that they meet enter.
+
+        before: what the round has counted so far.
+        """
+        seconds, epsilon = {} if seconds is None else seconds, np.asarray(threshold, self.dtype)
+        total = before._replace(overflow=0, calls=before.calls + self.examples)
         for number, block in self._in_turn(range(self.blocks.count), seconds):
             sets, visit = self._opened(number, block, state, seconds)
             sets, report, counts = call_all(visit, "certify", state.weights, sets, epsilon)
             added, overflow = int(counts.added), int(counts.overflow)
             self._close(number, block, sets, report.terms, visit)
             total = total._replace(added=total.added + added, overflow=total.overflow + overflow)
-        return self._proved(state.weights, self.terms), total
+        proved = self._proved(state.weights, self.terms)
+        ray = ray_of(self.formulation, self.penalty, self.terms)
+        info = Info(proved, proved, *total, seconds, np.array(self.terms.slack), ray)
+        return self._with_planes(state), info
+
+    def _with_planes(self, state: BlockState) -> BlockState:
+        """The state with what the cache holds now, where checkpoints may ask for it."""
+        return state._replace(planes=self.cache.contents if self.cache.lasting else ())
 
     def _proved(self, w: PyTree, terms: ExampleTerms, *products: np.ndarray) -> Certificate:
         """What the oracle calls at w prove; products: as `certify` takes them."""
@@ -260,11 +286,13 @@ class BlockAscent:
             self.formulation, self.penalty, terms, *products, coordinates=norm, off_by=self.off_by
         )
 
-    def _search(self, state: BlockState, wanted: float, seconds: dict[str, float]) -> list[Scaled]:
+    def search(
+        self, state: BlockState, info: Info, wanted: float
+    ) -> tuple[BlockState, list[Scaled], dict[str, float]]:
         """Certificates of multiples of the w that `certify` has been at; no plane enters."""
-        ray = ray_of(self.formulation, self.penalty, self.terms)
-        if ray is None:
-            return []
+        seconds: dict[str, float] = {}
+        if (ray := info.ray) is None:
+            return state, [], seconds
         none_enters = np.asarray(np.inf, self.dtype)
 
         def at(c: float) -> Scaled:
@@ -277,77 +305,23 @@ class BlockAscent:
             certificate = self._proved(w, terms, *ray.products(c))._replace(scale=c)
             return Scaled(c, certificate, terms, terms.slack)
 
-        return least_multiple(ray, at, wanted)
-
-    def estimate(self) -> Certificate:
-        """What the last calls say together, each at the w it met: proof of nothing."""
-        return certify(self.formulation, self.penalty, self.terms)
+        return state, least_multiple(ray, at, wanted), seconds
 
     def method(self) -> Method:
         """Block coordinate ascent as the host loop runs it."""
-
-        def step(now: RunState) -> tuple[BlockState, Round]:
-            seconds: dict[str, float] = {}
-            state = now.state._replace(clock=now.state.clock + 1)
-            threshold = threshold_of(self.rules, primal_of(now))
-            worth = worth_certifying(self.rules, primal_of(now), threshold, now.state.clock)
-            epsilon = np.asarray(threshold, self.dtype)
-            state, counts = self.pass_over(state, epsilon, seconds)
-            estimate = self.estimate()
-            if state.clock % self.settings.certify_every and not is_done(estimate, *worth):
-                return self._ended(state, None, estimate, counts, seconds)
-            certificate, met = self.certify(state, epsilon, seconds)
-            counts = _Counts(counts.added + met.added, met.overflow, counts.calls + met.calls)
-            return self._ended(state, certificate, certificate, counts, seconds)
-
-        def certified(now: RunState) -> tuple[BlockState, Round]:
-            seconds: dict[str, float] = {}
-            threshold = threshold_of(self.rules, primal_of(now))
-            epsilon = np.asarray(threshold, self.dtype)
-            certificate, counts = self.certify(now.state, epsilon, seconds)
-            return self._ended(now.state, certificate, certificate, counts, seconds)
-
-        def rescale(now: RunState, found: Round, wanted: float) -> tuple[BlockState, Round]:
-            seconds: dict[str, float] = {}
-            passes = self._search(now.state, wanted, seconds)
-            return now.state, searched(found, self.examples, now.state, passes, seconds)
-
-        def adapt(state: BlockState, found: Round) -> BlockState:
-            most = self.settings.max_capacity
-            if state.capacity >= most or not wants_growth(found.info, self.blocks.n):
-                return state
-            return state._replace(capacity=min(2 * state.capacity, most))
-
-        return Method(step, certified, adapt, rescale)
-
-    def _ended(
-        self,
-        state: BlockState,
-        certificate: Certificate | None,
-        shown: Certificate,
-        counts: _Counts,
-        seconds: dict[str, float],
-    ) -> tuple[BlockState, Round]:
-        """The state after a round, and the round as the host loop sees it."""
-        state = state._replace(planes=self.cache.contents if self.cache.lasting else ())
-        slack = None if certificate is None else np.array(self.terms.slack)
-        info = Info(certificate, shown, *counts[:2], counts.calls, seconds, slack)
-        full = not self.settings.enumerated and state.capacity >= self.settings.max_capacity
-        reach = float(np.max(self.terms.reach, initial=0.0)) if self.rules.hard else 0.0
-        cheap = self.problem.oracles.cheap is not None  # whose answers bound nothing
-        found = Round(
-            certificate=certificate,
-            primal=shown.primal_found if cheap else shown.primal,
-            dual=shown.dual,
-            planes_added=counts.added,
-            oracle_calls=counts.calls,
-            clock=state.clock,
-            seconds=seconds,
-            weights=state.weights,
-            slack=slack,
-            stuck=bool(full and counts.overflow and not counts.added),
-            least_margin=self.min_margin * reach,
-            info=info,
-            state=state,
+        return method_of(
+            Ascent(
+                rules=self.rules,
+                min_margin=self.min_margin,
+                settings=self.settings,
+                n=self.blocks.n,
+                weighted=self.examples,
+                step=self.step,
+                certify=self.certify,
+                search=self.search,
+                prove=None,
+                capacity=lambda state: state.capacity,
+                grow=lambda state, capacity: state._replace(capacity=capacity),
+                reach=lambda state: float(np.max(self.terms.reach, initial=0.0)),
+            )
         )
-        return state, found

@@ -19,12 +19,7 @@ from jaxstruct.core.mapped import forget_pages
 from jaxstruct.core.padding import Layout, layout_of, padded_part
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.n_slack.task import (
-    Task,
-    batch_shapes,
-    make_task,
-    row_index,
-)
+from jaxstruct.solvers.n_slack.task import Task, batch_shapes, make_task, row_index
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.settings import Settings, batch_and_group
 from jaxstruct.solvers.validation.checks import check_bucket

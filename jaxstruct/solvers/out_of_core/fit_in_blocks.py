@@ -1,4 +1,10 @@
-"""`fit_in_blocks`: training on more examples than memory holds, a block of them at a time."""
+"""`fit_in_blocks`: training on more examples than memory holds, a block of them at a time.
+
+A checkpoint is a file as that of `fit`, and a folder of planes beside it. The file `run.npz` names
+the files of `run.npz.planes` that hold the working sets of its round, each with its sha256. These
+are written first and never changed; what neither `run.npz` nor the one before it names is removed.
+So a kill at any moment leaves a whole round.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +26,20 @@ from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_state import BlockDetails
-from jaxstruct.solvers.checkpoints.resuming import (
+from jaxstruct.solvers.checkpoints.resuming import fingerprint, in_common
+from jaxstruct.solvers.checkpoints.run_state import (
+    Checkpoint,
+    File,
+    check_checkpoint,
     digest_of_tree,
-    fingerprint,
-    in_common,
+    found_in,
+    previous_of,
 )
-from jaxstruct.solvers.checkpoints.session import CheckpointSession
-from jaxstruct.solvers.checkpoints.writer import check_checkpoint, prepare_folder
+from jaxstruct.solvers.checkpoints.session import CheckpointSession, Content, prepare_folder
 from jaxstruct.solvers.loop.host_loop import (
+    Method,
     Progress,
+    Round,
     RunState,
     StartCounters,
     begin,
@@ -41,14 +52,69 @@ from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
-from jaxstruct.solvers.out_of_core.block_checkpoints import BlockContent, planes_folder
 from jaxstruct.solvers.out_of_core.blocks import Blocks
-from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
 from jaxstruct.solvers.prepare import checked_rules
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution, solution_of_run
 from jaxstruct.solvers.validation.checks import check_inputs, examples_in
 from jaxstruct.solvers.validation.oracle_rules import confirm
+
+KIND = "blocks"
+
+
+def planes_folder(path: str | os.PathLike) -> Path:
+    """Where the planes of a checkpoint lie."""
+    path = Path(path)
+    return path.with_name(path.name + ".planes")
+
+
+def _names(path: Path) -> set[str]:
+    """The files of planes that a checkpoint names; none where it cannot be read."""
+    try:
+        state = Checkpoint(path, "state").part("state")
+    except (OSError, ValueError):
+        return set()
+    return set() if state is None else names_in(state.planes)
+
+
+class BlockContent(Content):
+    """What the files of a training in blocks hold; its planes are beside them."""
+
+    def __init__(self, path: str | os.PathLike, problem: Problem, cache: PlaneCache) -> None:
+        """Nothing is read yet."""
+        self._path, self._problem, self._cache = Path(path), problem, cache
+        self.written()
+
+    def running(self, method: Method, now: RunState, last: Round, counters: StartCounters) -> File:
+        """The weights of the run; its planes are put into files on the disk."""
+        state = now.state if method.adapt is None else method.adapt(now.state, last)
+        state = state._replace(planes=self._cache.in_files(state.planes))
+        return File(KIND, now.best.weights, state=state)
+
+    def ended(self, solution: Solution) -> File:
+        """The solution, without planes."""
+        return File(KIND, solution.weights, solution)
+
+    def read(self, checkpoint: Checkpoint, ended: bool) -> tuple[Any, Any]:
+        """(solution, state); the planes of a run that goes on are put in the cache."""
+        if ended:
+            return found_in(checkpoint, self._problem), None
+        state = checkpoint.part("state", self._problem.initial_weights)
+        self._cache.put_back(state.planes)
+        return None, state
+
+    def written(self) -> None:
+        """Note which planes the files name."""
+        self._named = _names(self._path) | _names(previous_of(self._path))
+
+    def tidy(self, ended: bool = False) -> None:
+        """Remove the planes that nobody will ask for; ended: those of the run, too."""
+        self._cache.keep_only(self._named | (set() if ended else names_in(self._cache.contents)))
+        if ended:
+            with contextlib.suppress(OSError):  # not empty: the checkpoint before has planes
+                planes_folder(self._path).rmdir()
+
 
 DEFAULTS = Settings()
 

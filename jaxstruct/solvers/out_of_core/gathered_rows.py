@@ -20,8 +20,7 @@ from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
-from jaxstruct.solvers.out_of_core.packed_sets import Amendment
-from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
+from jaxstruct.solvers.out_of_core.plane_cache import Amendment, PlaneCache
 
 _BY_BUCKET = ("outputs", "gram")
 _PLAIN = tuple(name for name in WorkingSets._fields if name not in _BY_BUCKET)

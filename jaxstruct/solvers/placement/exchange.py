@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.n_slack.bucket_turns import TURNS
 from jaxstruct.solvers.n_slack.sweeps import Seen, make_visits
+from jaxstruct.solvers.n_slack.task import TURNS
 from jaxstruct.solvers.n_slack.visits import Planes, inner_product
 from jaxstruct.solvers.settings import VisitOptions
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.padding import NO_OTHERS, Others, ragged_leaves
+from jaxstruct.core.padding import Others, ragged_leaves
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.validation.checks import checked_buckets
@@ -36,17 +36,14 @@ def joint_buckets(
     Raises:
       ValueError: the examples of a process do not fit the problem, or not those of the others.
     """
-    if processes.several:
-        processes.check_alike(_kinds(inputs))
-    others = _others(processes) if processes.several else NO_OTHERS
+    processes.check_alike(_kinds(inputs))
+    others = _others(processes)
     x, y = processes.agree(
         lambda: checked_buckets(problem, inputs, outputs, example_weights, others)
     )
     counts = np.array(processes.gather([len(own) for own in x.index]))
-    if processes.several:
-        _check_shapes(processes, x, y)
-        x, y = _with_borrowed(processes, counts, x, y)
-    return x, y, counts
+    _check_shapes(processes, x, y)
+    return *_with_borrowed(processes, counts, x, y), counts
 
 
 def _kinds(inputs: PyTree) -> dict[str, Any]:

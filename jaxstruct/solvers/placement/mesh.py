@@ -22,12 +22,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxstruct.core.buckets import Buckets, bucket_slices
-from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.one_device import OneDevice
 from jaxstruct.solvers.n_slack.oracle_pass import (
     OracleOptions,
     OracleReport,
@@ -35,7 +33,7 @@ from jaxstruct.solvers.n_slack.oracle_pass import (
     oracle_pass,
 )
 from jaxstruct.solvers.n_slack.proximal_newton import Axes, NewtonResult, proximal_newton_pass
-from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.run import OneDevice, State
 from jaxstruct.solvers.n_slack.sweeps import sweeps_pass
 from jaxstruct.solvers.n_slack.task import Places, Task, sizes_of
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
@@ -43,23 +41,6 @@ from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.placement.exchange import Exchange, exchanging_pass
 from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
-
-
-def check_mesh(mesh: Any) -> None:
-    """Raise ValueError unless it is None or a mesh on which this process has a device."""
-    if mesh is None:
-        return
-    if not isinstance(mesh, Mesh):
-        raise ValueError(
-            f"mesh must be a jax.sharding.Mesh or None, got {text_of(mesh)}: "
-            'jax.make_mesh((jax.device_count(),), ("shards",)) is one of all devices'
-        )
-    owners = {device.process_index for device in mesh.devices.flat}
-    if jax.process_index() not in owners:
-        raise ValueError(
-            f"mesh has devices of the processes {sorted(owners)}, none of this one, "
-            f"{jax.process_index()}: call fit in those processes alone"
-        )
 
 
 def _along(mesh: Mesh, tree: PyTree) -> PyTree:
@@ -170,7 +151,7 @@ def deal(sizes: np.ndarray, shards: int, rows: int) -> np.ndarray:
     return held.reshape(-1)
 
 
-def dealt(mesh: Mesh | None, outputs: Buckets, shards: int, rows: Iterable[int]) -> Places | None:
+def dealt(outputs: Buckets, shards: int, rows: Iterable[int]) -> Places:
     """Which example each row of each bucket holds, shard after shard, by the sizes of outputs.
 
     Where each of several processes deals out what K shards of a mesh in one process would hold, to
@@ -180,8 +161,6 @@ def dealt(mesh: Mesh | None, outputs: Buckets, shards: int, rows: Iterable[int])
     Args:
       shards: of this process. rows: of each shard, by bucket.
     """
-    if mesh is None:
-        return None
     return [
         deal(sizes_of(part)[: len(own)], shards, each)
         for part, own, each in zip(outputs.parts, outputs.index, rows, strict=True)
@@ -267,10 +246,10 @@ class Shards(OneDevice):
         return jax.tree.map(lambda leaf: self.gathered(leaf) if leaf.ndim else leaf, terms)
 
     def call_oracles(
-        self, problem: Problem, options: OracleOptions, *given: Any
+        self, options: OracleOptions, *given: Any
     ) -> tuple[WorkingSets, OracleReport, PassCounts]:
         """`oracle_on_shards` here."""
-        return oracle_shards_program(problem, options, self.mesh, self.task, *given)
+        return oracle_shards_program(self.problem, options, self.mesh, self.task, *given)
 
     def sweep(
         self, options: VisitOptions, synchronisations: int, *given: Any
@@ -411,17 +390,3 @@ class Shards(OneDevice):
             slots=None if slots is None else jax.device_put(self.in_buckets(slots)),
             span=None if state.span is None else jax.device_put(self.in_buckets(state.span)),
         )
-
-
-def placed(
-    mesh: Mesh | None,
-    processes: Processes,
-    problem: Problem,
-    task: Task,
-    examples: np.ndarray,
-    sizes: tuple[int, int],
-) -> OneDevice:
-    """A task on a mesh, see `Shards`, or on one device where that is None."""
-    if mesh is None:
-        return OneDevice(problem, task, sizes)
-    return Shards(mesh, processes, problem, task, examples, sizes)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core import contract
 from jaxstruct.core.buckets import Buckets, check_buckets
 from jaxstruct.core.checks import (
     FINEST,
@@ -21,13 +22,7 @@ from jaxstruct.core.checks import (
     text_of,
 )
 from jaxstruct.core.contract import (
-    Differences,
-    Inference,
-    InferenceFacts,
-    Model,
-    Oracles,
     Problem,
-    Space,
     Truth,
     output_of,
 )
@@ -37,7 +32,7 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.solvers.objective.formulations import Formulation
 
-_FIELDS = Partial, Oracles, Differences, InferenceFacts, type(None)
+_FIELDS = Partial, contract.Oracles, contract.Differences, contract.InferenceFacts, type(None)
 """What a field of a part of a problem may be."""
 
 LOOKED_AT = 1 << 22
@@ -62,7 +57,7 @@ def check_batch(batch: Any) -> None:
 
 def check_is_problem(problem: Any) -> None:
     """Raise ValueError unless it is a Problem."""
-    if not isinstance(problem, Problem):
+    if not isinstance(problem, contract.Problem):
         method = callable(problem) and getattr(problem, "__name__", "") == "problem"
         todo = "call it, since it makes one" if method else (
             "it is the first argument, before the examples"
@@ -71,7 +66,12 @@ def check_is_problem(problem: Any) -> None:
             "problem must be a Problem (of multiclass, chain, make_problem, ...), got "
             f"{kind_and_text_of(problem)}: {todo}"
         )
-    kinds = {"model": Model, "oracles": Oracles, "space": Space, "inference": Inference}
+    kinds = {
+        "model": contract.Model,
+        "oracles": contract.Oracles,
+        "space": contract.Space,
+        "inference": contract.Inference,
+    }
     for name, kind in kinds.items():
         part = getattr(problem, name)
         if not isinstance(part, kind):
@@ -148,7 +148,7 @@ def rows_in(name: str, tree: PyTree) -> int:
     """
     expected = f"{name} must be arrays with a leading axis of examples"
     leaves = jax.tree.leaves(tree)
-    if isinstance(tree, Problem) or not leaves:
+    if isinstance(tree, contract.Problem) or not leaves:
         raise ValueError(
             f"{expected}, got {text_of(None if tree is None else type(tree).__name__)}"
         )
@@ -276,7 +276,7 @@ def check_integer_outputs(outputs: PyTree) -> None:
             )
 
 
-def check_weights(problem: Problem, weights: PyTree, name: str = "weights") -> None:
+def check_weights(problem: contract.Problem, weights: PyTree, name: str = "weights") -> None:
     """Raise ValueError unless weights have the structure, shapes and dtypes of the problem's."""
     wanted = problem.initial_weights
     if jax.tree.structure(weights) != jax.tree.structure(wanted):
@@ -306,7 +306,7 @@ def outline(tree: PyTree) -> str:
 
 
 def checked_buckets(
-    problem: Problem,
+    problem: contract.Problem,
     inputs: PyTree,
     outputs: PyTree,
     example_weights: np.ndarray | None,
@@ -336,15 +336,15 @@ def checked_buckets(
     return inputs, outputs
 
 
-def check_bucket(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> None:
-    """Raise ValueError unless some padded examples, those of `index`, fit the problem."""
-    checked_examples(x, y, None)
-    _check_part(problem, x, y, index)
-    check_integer_outputs(y)
+def check_bucket(problem: contract.Problem, x: PyTree, y: PyTree | None, index: np.ndarray) -> None:
+    """Raise ValueError unless some padded examples, those of `index`, fit the problem.
 
-
-def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> None:
-    """The problem's own check of one bucket; its error names the example as the caller counts."""
+    The problem's own check is of the whole bucket; its error names the example as the caller
+    counts. y: None where there are no outputs yet.
+    """
+    check_inputs(x)
+    if y is not None:
+        examples_in(x, y)
     try:
         problem.check(x, y)
     except NoOutput as error:
@@ -359,9 +359,11 @@ def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> No
             except ValueError as error:
                 raise ValueError(f"example {example}, taken by itself: {error}") from None
         raise
+    if y is not None:
+        check_integer_outputs(y)
 
 
-def checked_inputs(problem: Problem, inputs: PyTree) -> Buckets:
+def checked_inputs(problem: contract.Problem, inputs: PyTree) -> Buckets:
     """The inputs to predict of, in buckets, or a ValueError that names what does not fit.
 
     Its `NoOutput` names all of the inputs without an output.
@@ -375,9 +377,8 @@ def checked_inputs(problem: Problem, inputs: PyTree) -> Buckets:
     check_buckets(inputs, None)
     none: list[NoOutput] = []
     for x, index in zip(inputs.parts, inputs.index, strict=True):
-        check_inputs(x)
         try:
-            _check_part(problem, x, None, index)
+            check_bucket(problem, x, None, index)
         except NoOutput as error:
             none.append(error)
     if none:

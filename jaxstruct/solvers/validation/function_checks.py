@@ -132,7 +132,7 @@ def _two_above(best_above: Callable, theta: PyTree, y: PyTree, above: Any) -> Py
     return best_above(theta, y, 2, above)  # k is no array
 
 
-def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: PyTree) -> None:
+def _check_oracles(oracles: Oracles, dtype: Any, theta: PyTree, y: PyTree) -> None:
     one = output_of(y)
     output, level = an_output(one), jax.ShapeDtypeStruct((), jnp.int32)
     scale = jax.ShapeDtypeStruct((), dtype)
@@ -140,7 +140,7 @@ def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: Py
     def check(field: str, contract: str, given: tuple, like: Any, said: str) -> Any:
         function = getattr(oracles, field)
         if function is not None:
-            return returned(f"{part}.{field}", contract, function, given, like, said)
+            return returned(f"oracles.{field}", contract, function, given, like, said)
         return None
 
     def first_axis(leaf: Any) -> Any:
@@ -174,9 +174,7 @@ def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: Py
         listing = jax.tree_util.Partial(_two_above, function)
         contract = "(theta, y_true, k, above) -> (y[k], bool[k])"
         wanted = several(one, 2), jax.ShapeDtypeStruct((2,), bool)
-        returned(f"{part}.best_above", contract, listing, (theta, y, scale), wanted)
-    if oracles.cheap is not None:
-        _check_oracles(f"{part}.cheap", oracles.cheap, dtype, theta, y)
+        returned("oracles.best_above", contract, listing, (theta, y, scale), wanted)
 
 
 def _check_space(problem: Problem, x: PyTree, y: PyTree, theta: PyTree) -> None:
@@ -207,5 +205,5 @@ def check_functions(problem: Problem, x: PyTree, y: PyTree) -> None:
     """
     x, y = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (x, y))
     theta = _check_model(problem, x, y)
-    _check_oracles("oracles", problem.oracles, dtype_of(problem), theta, y)
+    _check_oracles(problem.oracles, dtype_of(problem), theta, y)
     _check_space(problem, x, output_of(y), theta)
