@@ -195,7 +195,7 @@ def _named_rows(rows: list, place: Any) -> NamedRows:
     values: list[float] = []
     offsets = np.zeros(len(rows) + 1, np.int64)
     for r, row in enumerate(rows):
-        if type(row) is list and set(map(type, row)) <= _TEXT:
+        if type(row) is list and set(map(type, row)) <= {str}:
             names += row
             values += [1.0] * len(row)
         elif isinstance(row, Mapping):
@@ -232,33 +232,20 @@ def _names_of(row: Any, place: Any, r: int) -> list[str]:
 
 
 def _add_mapping(row: Mapping, names: list, values: list, place: Any, r: int) -> None:
-    """Append the entries of one mapping; one of texts, flags and finite numbers as a whole."""
-    kinds = set(map(type, row.values()))
-    if kinds <= _PLAIN and set(map(type, row)) <= {str} and _finite(kinds, row):
-        items = row.items()
-        if bool in kinds:
-            items = [item for item in items if item[1] is not False]
-        names += [f"{key}={value}" if type(value) is str else key for key, value in items]
-        values += [1.0 if type(value) is str else value for _, value in items]
-        return
+    """Append the entries of one mapping; texts and floats, most of all values, first."""
     for key, value in row.items():
         if not isinstance(key, str):
             raise ValueError(f"{place(r)} names a feature {kind_and_text_of(key)}, not a text")
-        own = _entries(str(key), value, place, r)
-        names += own[0]
-        values += own[1]
-
-
-_TEXT = {str}
-_PLAIN = {str, bool, int, float}
-_MOST = float(np.finfo(np.float64).max)
-
-
-def _finite(kinds: set, row: Mapping) -> bool:
-    """Whether every number of a row is a finite float, or an integer that one holds."""
-    return kinds.isdisjoint((int, float)) or all(
-        abs(value) <= _MOST for value in row.values() if type(value) is not str
-    )
+        if type(value) is str:
+            names.append(f"{key}={value}")
+            values.append(1.0)
+        elif type(value) is float and math.isfinite(value):
+            names.append(str(key))
+            values.append(value)
+        else:
+            own = _entries(str(key), value, place, r)
+            names += own[0]
+            values += own[1]
 
 
 def _entries(key: str, value: Any, place: Any, r: int) -> tuple[list[str], list[float]]:

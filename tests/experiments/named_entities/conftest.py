@@ -6,7 +6,6 @@ import zipfile
 
 import pytest
 
-from jaxstruct.data.conll import write_conll
 from tests.experiments.named_entities.cases import news
 
 
@@ -18,10 +17,15 @@ def sentences():
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
     """A file in the form of CoNLL-2002's: 16 sentences to train on, 8 in each test part."""
-    folder = tmp_path_factory.mktemp("corpus")
-    path = folder / "conll2002.zip"
+    path = tmp_path_factory.mktemp("corpus") / "conll2002.zip"
     with zipfile.ZipFile(path, "w") as zipped:
         for part, count in (("train", 16), ("testa", 8), ("testb", 8)):
-            file = write_conll(folder / part, news(count, seed=count))
-            zipped.write(file, f"conll2002/esp.{part}")
+            blocks = (
+                "".join(
+                    " ".join(row) + "\n"
+                    for row in zip(one.words, *one.columns, one.labels, strict=True)
+                )
+                for one in news(count, seed=count)
+            )
+            zipped.writestr(f"conll2002/esp.{part}", "\n".join(blocks))
     return str(path)
