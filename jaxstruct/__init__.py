@@ -27,6 +27,7 @@ from jaxstruct.core.contract import (
     Space,
 )
 from jaxstruct.core.kept_programs import keep_programs
+from jaxstruct.core.known import Known, known_inputs, known_problem
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
@@ -79,6 +80,7 @@ __all__ = [
     "Model",
     "Inference",
     "InferenceFacts",
+    "Known",
     "Marginals",
     "Oracles",
     "Padding",
@@ -111,6 +113,8 @@ __all__ = [
     "joint_feature",
     "keep_programs",
     "kernels",
+    "known_inputs",
+    "known_problem",
     "load",
     "losses",
     "make_problem",

@@ -160,7 +160,8 @@ class Differences(NamedTuple):
 class Space(NamedTuple):
     """How planes are summed. What is left out follows from the model by transposition.
 
-    A_x is the linear map potentials(., x), without known potentials. B counts the examples of a batch, K their planes.
+    A_x is the linear map potentials(., x), without known potentials. B counts the examples of a
+    batch, K their planes.
 
     Fields:
       add: (w, x[B], u[B]) -> w + sum_b A_b' u_b.

@@ -1,7 +1,7 @@
 """The oracle of algorithm 3, line 7: the most violated output, by the shortest way there is.
 
-H(y) = b(Delta) - s(Delta) (F(y_i) - F(y)), known potentials counted in F. Which program finds its maximum depends on the
-formulation and on what the structure offers:
+H(y) = b(Delta) - s(Delta) (F(y_i) - F(y)), known potentials counted in F. Which program finds its
+maximum depends on the formulation and on what the structure offers:
 
     best_wrong             s = b = 1 (SVM0, SVM1, SVM2): the best y != y_i
     loss_augmented_decode  s = 1, b = Delta (SVM1 margin), an additive loss: one plain decode
