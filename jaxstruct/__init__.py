@@ -26,6 +26,7 @@ from jaxstruct.core.contract import (
     Problem,
     Space,
 )
+from jaxstruct.core.host_oracle import HostOracle, host_oracle
 from jaxstruct.core.kept_programs import keep_programs
 from jaxstruct.core.known import Known, known_inputs, known_problem
 from jaxstruct.core.prepared import Prepared
@@ -76,6 +77,7 @@ __all__ = [
     "Certified",
     "Contenders",
     "Differences",
+    "HostOracle",
     "Memory",
     "Model",
     "Inference",
@@ -110,6 +112,7 @@ __all__ = [
     "fit_path",
     "from_scipy",
     "graphs",
+    "host_oracle",
     "joint_feature",
     "keep_programs",
     "kernels",
