@@ -30,6 +30,8 @@ from jaxstruct.core.contract import (
     Truth,
 )
 from jaxstruct.core.feature_encoding import from_scipy
+from jaxstruct.core.host_oracle import HostOracle, host_oracle
+from jaxstruct.core.known import Known, known_inputs, known_problem
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
@@ -81,10 +83,12 @@ __all__ = [
     "Certified",
     "Contenders",
     "Differences",
+    "HostOracle",
     "Memory",
     "Model",
     "Inference",
     "InferenceFacts",
+    "Known",
     "Marginals",
     "Oracles",
     "Padding",
@@ -116,9 +120,12 @@ __all__ = [
     "fit_path",
     "from_scipy",
     "graphs",
+    "host_oracle",
     "joint_feature",
     "keep_programs",
     "kernels",
+    "known_inputs",
+    "known_problem",
     "load",
     "losses",
     "make_problem",

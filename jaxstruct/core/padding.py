@@ -145,7 +145,7 @@ def _padded(
     padding: Padding, inputs: PyTree, outputs: PyTree, index: np.ndarray, longest: np.ndarray
 ) -> tuple:
     """(inputs, outputs) of one bucket."""
-    x = _padded_inputs(padding, inputs, index, longest)
+    x = padded_inputs(padding, inputs, index, longest)
     y = _padded_outputs(padding, x, outputs, index)
     return x if padding.complete is None else padding.complete(x), y
 
@@ -155,7 +155,7 @@ def bucketed_inputs(padding: Padding, inputs: PyTree) -> Buckets:
     if not ragged_leaves(inputs):
         return as_buckets(inputs)
     index, stores = _index(padding, inputs), ragged_leaves(inputs)
-    parts = (_padded_inputs(padding, inputs, own, _longest(stores, own)) for own in index)
+    parts = (padded_inputs(padding, inputs, own, _longest(stores, own)) for own in index)
     return Buckets(tuple(parts), index)
 
 
@@ -202,7 +202,7 @@ def _price(padding: Padding, stores: list[Ragged]) -> int:
     return min(padding.price, NUMBERS // max(widest, 1))
 
 
-def _padded_inputs(
+def padded_inputs(
     padding: Padding, inputs: PyTree, index: np.ndarray, longest: np.ndarray
 ) -> PyTree:
     """Some examples, each ragged leaf padded to the size of its `longest` [L]."""
@@ -318,5 +318,5 @@ def padded(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[PyTree, P
         x, y = _as_buckets(inputs, outputs)
         return x.parts[0], y.parts[0]
     index = np.arange(len(stores[0]))
-    x = _padded_inputs(padding, inputs, index, _longest(stores, index))
+    x = padded_inputs(padding, inputs, index, _longest(stores, index))
     return x, _padded_outputs(padding, x, outputs, index)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, Self
 
-from jaxstruct.core.checks import kind_and_text_of, text_of
+from jaxstruct.core.checks import check_flag, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import report_unseen_to
+from jaxstruct.core.known import known_inputs, known_problem
 from jaxstruct.core.types import PyTree
 
 
@@ -119,19 +120,31 @@ class Prepared(tuple[Problem, PyTree, PyTree]):
 def prepared(
     encoding: Encoding, data: Any, outputs: PyTree, options: Mapping[str, Any]
 ) -> Prepared:
-    """The training set that an encoding was made of: what it left out there is no news."""
-    problem_of(encoding, options)  # refuses options before the data, which they may be about
+    """The training set that an encoding was made of: what it left out there is no news.
+
+    Among the options of every structure may be known, the known potentials of `known_inputs`; of
+    them the training set, and a model made of it, keep known=True.
+    """
+    known = options.get("known")
+    options = {**options, "known": True} if known is not None else options
+    problem = problem_of(encoding, options)  # refuses options first, which data may suit
     with report_unseen_to(lambda notice, count: None):
         inputs = encoding.inputs(data)
+    if known is not None:
+        inputs = known_inputs(problem, inputs, known)
     return Prepared(encoding, inputs, outputs, options)
 
 
 def problem_of(encoding: Encoding, options: Mapping[str, Any]) -> Problem:
     """The structure of an encoding; ValueError names options that there are not."""
+    options = dict(options)
+    known = options.pop("known", False)
+    check_flag("known", known)
     try:
-        return encoding.problem(**options)
+        problem = encoding.problem(**options)
     except TypeError as error:
-        raise ValueError(f"options {text_of(dict(options))}: {error}") from None
+        raise ValueError(f"options {text_of(options)}: {error}") from None
+    return known_problem(problem) if known else problem
 
 
 def held(data: Any) -> Any:

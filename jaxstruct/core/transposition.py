@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ def with_known(potentials: Partial, known: Partial, w: PyTree, x: PyTree) -> PyT
     return jax.tree.map(of_leaf, potentials(w, x), known(x))
 
 
-def linear_part(potentials: Partial) -> Partial:
+def linear_part(potentials: Any) -> Any:
     """(w, x) -> A_x w of the potentials of a model."""
     return potentials.args[0] if potentials.func is with_known else potentials
 
@@ -111,7 +112,7 @@ def plane_values(parts: tuple[Partial, Partial], w: PyTree, x: PyTree, outputs: 
     return jax.vmap(plane_scores)(theta, outputs)
 
 
-def _zero_potentials(potentials: Partial, w: PyTree, x: PyTree) -> PyTree:
+def zero_potentials(potentials: Callable, w: PyTree, x: PyTree) -> PyTree:
     """Zeros shaped as theta, its integers in place: where linear maps are transposed."""
     theta = potentials(w, x)  # only the integers of it are computed
     return jax.tree.map(lambda leaf: jnp.zeros_like(leaf) if is_linear(leaf) else leaf, theta)
@@ -128,7 +129,7 @@ def add_planes(
     potentials, combine, add = parts
 
     def of_one(x: PyTree, y: PyTree, c: Array) -> PyTree:
-        return combine(_zero_potentials(potentials, w, x), y, c)
+        return combine(zero_potentials(potentials, w, x), y, c)
 
     return add(w, inputs, jax.vmap(of_one)(inputs, outputs, coefficients))
 
@@ -142,7 +143,7 @@ def _difference_seen(
 ) -> PyTree:
     """A_x delta Psi(y) of one example, whose scores are inner products with delta Psi(y)."""
     potentials, gram_action, _, combine = parts
-    theta = _zero_potentials(potentials, zero_weights, x)
+    theta = zero_potentials(potentials, zero_weights, x)
     pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
     dtype = jnp.result_type(*linear_leaves(theta))
     return gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))

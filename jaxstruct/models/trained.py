@@ -13,6 +13,7 @@ import numpy as np
 from jaxstruct.core.checks import NoOutput, check_choice, check_record, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import report_unseen_to
+from jaxstruct.core.known import known_inputs
 from jaxstruct.core.prepared import Encoding, Prepared, held, problem_of
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.predict import predict
@@ -68,14 +69,19 @@ class TrainedModel:
         _check_weights(problem, self.weights)
         return problem
 
-    def on(self, data: Any) -> tuple[Problem, ModelWeights, PyTree]:
+    def on(self, data: Any, known: Any = None) -> tuple[Problem, ModelWeights, PyTree]:
         """(problem, weights, inputs) of n examples, which `predict` and `confidence` take first.
+
+        A model that was trained beside known potentials takes those of these examples, too.
 
         best = js.confidence.k_best(*model.on(rows), k=3)
         labels = model.decode(best.outputs[1], rows)
         """
         weights = ModelWeights(dict(self.weights), self.training.solver)
-        return self.problem, weights, self.encoding.inputs(held(data))
+        inputs = self.encoding.inputs(held(data))
+        if known is not None:
+            inputs = known_inputs(self.problem, inputs, known)
+        return self.problem, weights, inputs
 
     def decode(self, outputs: Any, data: Any = None) -> list:
         """Outputs, such as `jaxstruct.predict` and `confidence` return them, in labels of data."""

@@ -1,4 +1,4 @@
-"""Known potentials against an independent QP over all constraints, b - s dK in the place of b."""
+"""Known potentials against an independent QP over all constraints: b - s dK stands for b."""
 
 import jax.numpy as jnp
 import numpy as np

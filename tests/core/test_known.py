@@ -1,0 +1,216 @@
+"""Known potentials of every structure: what is learned beside them, predicted and refused."""
+
+from itertools import pairwise, product
+
+import jax
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.core.padding import padded
+from jaxstruct.core.problem import joint_feature
+from tests.lib.refusals import refused
+from tests.trees import structure_cases as tree_cases
+from tests.truth.proven_optimum import Exact, Machine
+
+C = 5.0
+LENGTHS = (2, 3, 1, 4, 2)
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def _padded(y, size):
+    return np.pad(np.asarray(y, np.int32), (0, size - len(y)), constant_values=-1)
+
+
+def _chains(random):
+    """(problem, inputs, outputs, known, i -> (every output, its K))."""
+    tokens = [random.normal(size=(length, 2)) for length in LENGTHS]
+    labels = [random.integers(0, 2, length).tolist() for length in LENGTHS]
+    data = js.chains.prepare(tokens, labels, classes=[0, 1], start_stop=True, dtype="float64")
+    known = {
+        "emissions": [random.normal(size=(length, 2)) for length in LENGTHS],
+        "transitions": [random.normal(size=(2, 2)) for _ in LENGTHS],
+        "stop": [random.normal(size=2) for _ in LENGTHS],
+    }
+
+    def listed(i, size):
+        every = list(product(range(2), repeat=LENGTHS[i]))
+        e, t, stop = (known[name][i] for name in known)
+        values = [
+            sum(e[j, s] for j, s in enumerate(y)) + stop[y[-1]]
+            + sum(t[a, b] for a, b in pairwise(y)) for y in every
+        ]  # fmt: skip
+        return [_padded(y, size) for y in every], values
+
+    return *data, known, listed
+
+
+def _segments(random):
+    tokens = [random.normal(size=(length, 2)) for length in LENGTHS]
+    spans = [[(0, 1, "a")] + [(t, t + 1, "b") for t in range(1, length)] for length in LENGTHS]
+    data = js.segments.prepare(tokens, spans, longest=2, dtype="float64")
+    known = {"tokens": [random.normal(size=(length, 3, 2)) for length in LENGTHS]}
+
+    def listed(i, size):
+        """Codes 2 s + 1 begin a segment of label s, 2 s go on; no segment has three tokens."""
+        every, length = [], LENGTHS[i]
+        for y in product(range(4), repeat=length):
+            goes_on = [c % 2 == 0 for c in y]
+            same = all(t and y[t - 1] // 2 == c // 2 for t, c in enumerate(y) if c % 2 == 0)
+            if same and not any(a and b for a, b in pairwise(goes_on)):
+                every.append(y)
+        each, begins, ends = known["tokens"][i].transpose(1, 0, 2)
+        values = []
+        for y in every:
+            last = [t + 1 == length or y[t + 1] % 2 == 1 for t in range(length)]
+            values.append(sum(
+                each[t, c // 2] + (c % 2) * begins[t, c // 2] + last[t] * ends[t, c // 2]
+                for t, c in enumerate(y)
+            ))  # fmt: skip
+        return [_padded(y, size) for y in every], values
+
+    return *data, known, listed
+
+
+def _trees(random):
+    grammar, x, y = tree_cases.grammar(), *tree_cases.examples()
+    problem = js.trees.weighted_grammar(grammar, loss="zero_one", dtype="float64")
+    names = {name: np.shape(leaf) for name, leaf in sorted(problem.initial_weights.items())}
+    n = len(y.symbols)
+    known = {name: [random.normal(size=size) for _ in range(n)] for name, size in names.items()}
+
+    def listed(i, size):
+        del size
+        every = tree_cases.all_trees(0, i)
+        of_example = tree_cases.flat({name: leaves[i] for name, leaves in known.items()})
+        return every, [tree_cases.psi(0, i, tree) @ of_example for tree in every]
+
+    return problem, x, y, known, listed
+
+
+def _graphs(random):
+    graphs = [
+        (random.normal(size=(V, 2)), [(v, v + 1) for v in range(V - 1)]) for V in (2, 3, 1, 4)
+    ]
+    labels = [random.integers(0, 2, len(nodes)).tolist() for nodes, _ in graphs]
+    data = js.graphs.prepare(
+        graphs, labels, classes=[0, 1], inference="enumeration", dtype="float64"
+    )
+    known = {
+        "nodes": [random.normal(size=(len(nodes), 2)) for nodes, _ in graphs],
+        "pairs": [random.normal(size=(len(edges), 2, 2)) for _, edges in graphs],
+    }
+
+    def listed(i, size):
+        nodes, pairs = (known[name][i] for name in known)
+        every = list(product(range(2), repeat=len(nodes)))
+        values = [
+            sum(nodes[v, s] for v, s in enumerate(y))
+            + sum(pairs[e, y[e], y[e + 1]] for e in range(len(pairs))) for y in every
+        ]  # fmt: skip
+        return [_padded(y, size) for y in every], values
+
+    return *data, known, listed
+
+
+def _assignments(random):
+    sizes = (2, 3), (3, 2), (1, 2), (3, 3)
+    examples = [random.normal(size=(*size, 2)) for size in sizes]
+    matchings = [[(i, i) for i in range(min(size))] for size in sizes]
+    data = js.assignments.prepare(examples, matchings, dtype="float64")
+    known = {"pairs": [random.normal(size=size) for size in sizes]}
+
+    def listed(i, size):
+        r, c = sizes[i]
+        every = [
+            y for y in product(range(-1, c), repeat=r)
+            if sum(j >= 0 for j in y) == min(r, c) == len({j for j in y if j >= 0})
+        ]  # fmt: skip
+        pairs = known["pairs"][i]
+        values = [sum(pairs[row, j] for row, j in enumerate(y) if j >= 0) for y in every]
+        return [_padded(y, size) for y in every], values
+
+    return *data, known, listed
+
+
+CASES = {case.__name__[1:]: case for case in (_chains, _segments, _trees, _graphs, _assignments)}
+
+
+def _flat(tree):
+    return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(tree)])
+
+
+def _optimum(problem, x, y, lists):
+    """(lower, upper) of svm1_margin: <w, dPsi> >= Delta - dK - xi over all listed outputs."""
+    a, b, slack_of = [], [], []
+    feature = jax.jit(lambda x, y: joint_feature(problem, x, y))
+    for i, (every, values) in enumerate(lists):
+        one, true = jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], (x, y))
+        psi = [_flat(feature(one, output)) for output in every]
+        loss = [float(problem.model.loss(true, output)) for output in every]
+        at = [k for k, output in enumerate(every) if np.array_equal(_flat(output), _flat(true))]
+        assert len(at) == 1
+        for k in set(range(len(every))) - set(at):
+            a.append(psi[at[0]] - psi[k])
+            b.append(loss[k] - (values[at[0]] - values[k]))
+            slack_of.append(i)
+    cost = np.full(len(lists), Exact(C) / len(lists))
+    return Machine(np.array(a, Exact), np.array(b, Exact), np.array(slack_of), cost, False).bounds()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_training_and_predictions_are_those_of_all_outputs(name):
+    base, inputs, outputs, known, listed = CASES[name](np.random.default_rng(0))
+    problem = js.known_problem(base)
+    given = js.known_inputs(problem, inputs, known)
+    solution = js.fit(problem, given, outputs, "svm1_margin", C, tolerance=1e-6)
+    x, y = padded(base.padding, inputs, outputs)
+    size = jax.tree.leaves(y)[0].shape[1]
+    lists = [listed(i, size) for i in range(len(jax.tree.leaves(y)[0]))]
+    low, high = _optimum(base, x, y, lists)
+    assert solution.status is js.Status.CONVERGED
+    assert solution.dual <= high * (1 + 1e-9) and low * (1 - 1e-9) <= solution.primal
+    found = js.predict(problem, solution, given)
+    w = _flat(solution.weights)
+    for i, (every, values) in enumerate(lists):
+        one = jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], x)
+        scores = [
+            _flat(joint_feature(base, one, output)) @ w + value
+            for output, value in zip(every, values, strict=True)
+        ]
+        best = jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), found)
+        unpadded = [leaf[leaf >= 0] for leaf in map(np.asarray, jax.tree.leaves(best))]
+        right = jax.tree.leaves(every[int(np.argmax(scores))])
+        np.testing.assert_array_equal(
+            np.concatenate(unpadded), np.concatenate([leaf[leaf >= 0] for leaf in right])
+        )
+
+
+def test_a_model_of_prepare_keeps_that_it_takes_known_potentials(tmp_path):
+    tokens = [np.ones((length, 1)) for length in LENGTHS]
+    labels = [[0, 1, 0, 1][:length] for length in LENGTHS]
+    known = {"emissions": [9.0 * np.eye(2)[own] for own in labels]}
+    data = js.chains.prepare(tokens, labels, classes=[0, 1], known=known, dtype="float64")
+    js.save(js.trained(data, data.problem.initial_weights), tmp_path / "model.npz")
+    model = js.load(tmp_path / "model.npz")
+    found = model.decode(js.predict(*model.on(tokens, known=known)))
+    assert [list(one) for one in found] == labels
+    refused("inputs must be a Known", model.predict, tokens)
+
+
+def test_refusals():
+    random = np.random.default_rng(0)
+    base, inputs, _, known, _ = _chains(random)
+    problem = js.known_problem(base)
+
+    def of(name, leaves):
+        return js.known_inputs, problem, inputs, known | {name: leaves}
+
+    refused("potentials: give the problem", js.known_problem, problem)
+    refused("must be of jaxstruct.known_problem", js.known_inputs, base, inputs, known)
+    refused("theta of this problem has", *of("nodes", known["stop"]))
+    refused(r"\[0\] must be \[length, 2\] finite", *of("emissions", [np.ones((2, 3))] * 5))
+    refused("entries in axis 0", *of("emissions", [np.ones((2, 2))] * 5))
+    refused("4 examples, inputs have 5", *of("stop", known["stop"][:4]))
+    refused(r"\[0\] must be \[2\] finite", *of("stop", [np.full(2, np.nan)] * 5))
+    refused("inputs must be a Known", js.predict, problem, base.initial_weights, inputs)
