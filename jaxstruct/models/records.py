@@ -17,6 +17,7 @@ from jaxstruct.core.feature_index import index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.plain_values import Record, check_fields, record_of
 from jaxstruct.core.static import Static
+from jaxstruct.decisions import MAKERS, DecisionEncoding, Decisions
 from jaxstruct.dependencies import DependencyEncoding
 from jaxstruct.graphs import GraphEncoding, SetEncoding
 from jaxstruct.kernels.anchors import Anchors
@@ -65,6 +66,21 @@ def _features_fields(features: FeatureEncoding) -> dict[str, Any]:
 def _grammar(fields: dict[str, Any]) -> Grammar:
     check_fields(fields, ("text",))
     return parse_grammar(fields["text"], "grammar")
+
+
+def _decisions(fields: dict[str, Any]) -> Decisions:
+    check_fields(fields, ("maker", "arguments"))
+    maker, arguments = fields["maker"], fields["arguments"]
+    if maker not in MAKERS or not isinstance(arguments, dict):
+        raise ValueError(f"its decisions are {text_of(maker)}, which this version has not")
+    return MAKERS[maker](**arguments)
+
+
+def _decisions_fields(decisions: Decisions) -> dict[str, Any]:
+    if decisions.made.value is None:
+        raise ValueError("the decisions are of your own, and a model file names no code of yours")
+    maker, arguments = decisions.made.value
+    return {"maker": maker, "arguments": dict(arguments)}
 
 
 def _constraints(fields: dict[str, Any]) -> Constraints:
@@ -116,6 +132,7 @@ ENCODINGS = (
     ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
     CandidateEncoding, KernelClassEncoding, KernelChainEncoding, KernelCandidateEncoding,
     AssignmentEncoding, DependencyEncoding, RankingEncoding, SampleEncoding, SegmentEncoding,
+    DecisionEncoding,
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
@@ -128,6 +145,7 @@ RECORDS = {
     "training": record_of(Training),
     "anchors": record_of(Anchors),
     "kernel": Record(Partial, _kernel, _named),
+    "decision_set": Record(Decisions, _decisions, _decisions_fields),
     "static": record_of(Static, lambda static: {"value": static.value}, hash),
     **{kind.structure: record_of(kind) for kind in ENCODINGS},
 }

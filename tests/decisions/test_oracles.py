@@ -121,9 +121,9 @@ def test_capacities_without_end():
 def test_targets_that_are_not_reached():
     decisions = js.decisions.shortest_paths(ARCS, 0, 4)
     ends = js.decisions.Ends(np.array([0, 3, 0]), np.array([4, 5, 6]))
-    words = r"inputs\[1\] has no output: no open arcs lead from node 3 to node 5 \(2 such"
+    words = r"instances.target\[1\] is 5: expected a node to which open arcs lead from node 3 \(2"
     refused(words, js.decisions.decide, decisions, np.ones((3, 10)), ends)
-    refused("no open arcs lead", js.decisions.shortest_paths, ARCS, 0, 6)
+    refused("target.*is 6.*arcs lead from node 0", js.decisions.shortest_paths, ARCS, 0, 6)
     closed = np.ones((1, 10))
     closed[0, [6, 7, 8]] = np.inf
     refused("costs forbid every decision", js.decisions.decide, decisions, closed)

@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_refused():
     refused("inputs.features must be", js.fit, problem, inputs._replace(features=np.ones((6, 5))),
             outputs)  # fmt: skip
     ends = inputs.instance._replace(target=np.array([4, 3, 4, 2, 2, 0]))
-    refused(r"inputs\[5\] has no output", js.fit, problem, inputs._replace(instance=ends), outputs)
+    refused(r"instances.target\[5\] is 0", js.fit, problem, inputs._replace(instance=ends), outputs)
     refused("svm2_margin needs", js.fit, problem, inputs, outputs, "svm2_margin")
     refused("shared must be", js.decisions.problem, decisions, 3, shared="no")
     refused("number_of_features", js.decisions.problem, decisions, 0)
