@@ -1,13 +1,19 @@
 """Decisions by predicted costs: paths, knapsacks, the k best, matchings; SPO+, losses, layers."""
 
 from jaxstruct.decisions.choices import matchings, top_k
+from jaxstruct.decisions.encoding import DecisionEncoding, prepare
 from jaxstruct.decisions.knapsacks import knapsack
 from jaxstruct.decisions.losses import blackbox, fenchel_young, perturbed_argmax, spo_plus
 from jaxstruct.decisions.paths import Ends, grid_arcs, grid_paths, shortest_paths
 from jaxstruct.decisions.sets import Decisions, decide, own, regret
 from jaxstruct.decisions.structure import DecisionInput, DecisionTheta, problem
 
+MAKERS = {maker.__name__: maker for maker in (shortest_paths, knapsack, top_k, matchings)}
+"""By the names that model files have for them."""
+
 __all__ = [
+    "MAKERS",
+    "DecisionEncoding",
     "DecisionInput",
     "DecisionTheta",
     "Decisions",
@@ -21,6 +27,7 @@ __all__ = [
     "matchings",
     "own",
     "perturbed_argmax",
+    "prepare",
     "problem",
     "regret",
     "shortest_paths",

@@ -37,7 +37,7 @@ def _matched(shape: Static[tuple[int, int]], theta: Array, instance: PyTree) -> 
     R, C = shape.value
     pairs, sizes = theta.reshape(R, C), jnp.asarray([R, C], jnp.int32)
     found = best_matching(pairs, sizes, complete=True)
-    y = (found.columns[:, None] == jnp.arange(C)).astype(jnp.int32).reshape(R * C)
+    y = (found.columns[:, None] == jnp.arange(C)[None]).astype(jnp.int32).reshape(R * C)
     return jnp.where(found.score > -jnp.inf, y, NONE)
 
 

@@ -44,7 +44,7 @@ def _kernel(most: tuple[int, int], sizes: Array, bounds: Array, theta: Array, ro
             first = capacity + 1 - jnp.minimum(k * size, capacity + 1)
             rest = jax.lax.dynamic_slice_in_dim(below, first, capacity + 1)
             gained = jnp.where(k > 0, k * gain, 0)  # 0 times -inf is nothing
-            return jnp.where(k <= bound, rest + gained, -jnp.inf)
+            return jnp.where(k <= bound, rest + gained[None], -jnp.inf)
 
         best, count = argmax_first(counts + 1, times)
         return best, count.astype(small)

@@ -82,7 +82,7 @@ def _perturbed(
 ) -> tuple[Array, Array, Array, Array]:
     """(Z, d theta(Z) / d theta, theta(Z), their best decisions), [M, d] each."""
     Z, slopes = _draws(noise, samples, theta, key, scale)
-    moved = theta + scale * Z if noise == "gaussian" else theta * slopes
+    moved = theta[None] + scale * Z if noise == "gaussian" else theta[None] * slopes
     moved = moved.astype(theta.dtype)
     return Z, slopes, moved, jax.vmap(decisions.best, (0, None))(moved, x)
 
@@ -165,7 +165,7 @@ def perturbed_argmax(
     base = jnp.ones_like(predicted) if noise == "gaussian" else jax.lax.stop_gradient(predicted)
     # s Z / (sigma theta) is Z / (sigma c^) of multiplicative noise, s Z / sigma of the other.
     factor = s if noise == "gaussian" else 1
-    scores = (factor * Z / (scale * base)).astype(predicted.dtype)
+    scores = (factor * Z / (scale * base[None])).astype(predicted.dtype)
     moved = scores @ (predicted - jax.lax.stop_gradient(predicted))  # [M], 0 in value
     return jnp.mean(best * (1 + moved[:, None]), axis=0)
 
@@ -213,4 +213,4 @@ def blackbox(
     s = checked_set(decisions).sign
     predicted = checked_vector("predicted", predicted, decisions)
     step = step if isinstance(step, jax.Array) else checked_number("step", step, strict=True)
-    return _interpolated(decisions, s * predicted, instance, step)
+    return _interpolated(decisions, s * predicted, jax.tree.map(jnp.copy, instance), step)

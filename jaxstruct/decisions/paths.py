@@ -17,7 +17,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.batch_last import batch_size, in_column_blocks, of_one_example
-from jaxstruct.core.checks import NoOutput, checked_size
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.semiring import argmax_first
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import AnyArray, Array
@@ -161,11 +161,11 @@ def _check(arcs: tuple, nodes: int, instances: Any, n: int) -> None:
               within=range(nodes), words="the nodes")  # fmt: skip
     if instances.open is not None:
         array("instances.open", instances.open, "n d", "bools", {"n": n, "d": len(arcs)})
-    none = np.flatnonzero(~_reached(np.asarray(arcs), nodes, instances))
-    if none.size:
-        source, target = np.asarray(instances.source), np.asarray(instances.target)
-        words = "no open arcs lead from node {} to node {}"
-        raise NoOutput(none, [words.format(source[i], target[i]) for i in none])
+    reached, target = _reached(np.asarray(arcs), nodes, instances), np.asarray(instances.target)
+    refuse(
+        "instances.target", target, ~reached,
+        lambda i: f"a node to which open arcs lead from node {instances.source[i]}",
+    )  # fmt: skip
 
 
 def shortest_paths(

@@ -88,7 +88,7 @@ def own(
     return decision_set(best, check, checked_size("size", size), sense)
 
 
-def inner(theta: Array, y: Array) -> Array:
+def inner(theta: AnyArray, y: AnyArray) -> Array:
     """<theta, y> over the last axis, where forbidden coordinates of y = 0 count nothing."""
     y = y.astype(theta.dtype)
     return jnp.sum(jnp.where(y != 0, theta * y, 0), axis=-1)

@@ -18,9 +18,9 @@ from jaxstruct.core.checks import check_flag, check_record, checked_dtype, check
 from jaxstruct.core.contract import Model, Oracles, Problem, Space, Truth
 from jaxstruct.core.device import zeros_on_device
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.spec import array, refuse
+from jaxstruct.core.spec import array, features, refuse
 from jaxstruct.core.static import Static
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 from jaxstruct.decisions.sets import Decisions, checked_set, decide, inner
 
 AGREES = 1e-4
@@ -31,7 +31,8 @@ class DecisionInput(NamedTuple):
     """The inputs of n examples.
 
     Fields:
-      features: [n, p] of each example, or [n, d, p] of each coordinate where weights are shared.
+      features: [n, p] of each example, dense or `SparseFeatures`, or dense [n, d, p] of each
+        coordinate where weights are shared.
       instance: what differs from example to example, leaves [n, ..]; see the maker of the set.
     """
 
@@ -47,11 +48,14 @@ class DecisionTheta(NamedTuple):
 
 
 def _potentials(w: PyTree, x: DecisionInput) -> DecisionTheta:
-    return DecisionTheta(x.features @ w["weights"], x.instance)
+    X, weights = x.features, w["weights"]
+    if isinstance(X, SparseFeatures):
+        X, weights = X.values, weights.at[X.indices].get(mode="fill", fill_value=0)
+    return DecisionTheta(X @ weights, x.instance)
 
 
 def _gram_action(x: DecisionInput, u: DecisionTheta) -> DecisionTheta:
-    X = x.features
+    X = x.features.values if isinstance(x.features, SparseFeatures) else x.features
     seen = X @ (X.T @ u.costs) if X.ndim == 2 else jnp.vdot(X, X) * u.costs
     return u._replace(costs=seen)
 
@@ -78,13 +82,12 @@ def _check(
     decisions: Decisions, shape: tuple[int, ...], inputs: DecisionInput, outputs: Any = None
 ) -> None:
     check_record("inputs", inputs, DecisionInput, "jaxstruct.decisions.prepare")
-    axes = " ".join(["n", *map(str, shape)])
-    features = array("inputs.features", inputs.features, axes, None)
-    decisions.check(inputs.instance, len(features))
+    sizes = {"d": decisions.size.value, "p": shape[-1]}
+    features("inputs.features", inputs.features, "n d" if len(shape) > 1 else "n", sizes, "p")
+    decisions.check(inputs.instance, sizes["n"])
     if outputs is None:
         return
     check_record("outputs", outputs, Truth, "jaxstruct.Truth(decisions, costs)")
-    sizes = {"n": len(features), "d": decisions.size.value}
     y = array("outputs.output", outputs.output, "n d", "integers", sizes)
     costs = array("outputs.numbers", outputs.numbers, "n d", "floats", sizes)
     best = decide(decisions, costs, inputs.instance)

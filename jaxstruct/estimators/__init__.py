@@ -8,6 +8,7 @@ except ImportError as error:
     ) from error
 
 from jaxstruct.estimators.base import StructuralEstimator
+from jaxstruct.estimators.decision_regressor import DecisionRegressor
 from jaxstruct.estimators.dependency_parser import DependencyParser
 from jaxstruct.estimators.document_ranker import DocumentRanker
 from jaxstruct.estimators.graph_labeller import GraphLabeller
@@ -23,6 +24,7 @@ from jaxstruct.estimators.taxonomy_classifier import TaxonomyClassifier
 from jaxstruct.estimators.tree_parser import TreeParser
 
 __all__ = [
+    "DecisionRegressor",
     "DependencyParser",
     "DocumentRanker",
     "GraphLabeller",

@@ -17,6 +17,7 @@ from jaxstruct.core.feature_encoding import FeatureEncoding, index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.plain_values import Record, check_fields, record_of
 from jaxstruct.core.static import Static
+from jaxstruct.decisions import MAKERS, DecisionEncoding, Decisions
 from jaxstruct.dependencies import DependencyEncoding
 from jaxstruct.graphs.encoding import GraphEncoding
 from jaxstruct.graphs.set_encoding import SetEncoding
@@ -70,6 +71,21 @@ def _grammar(fields: dict[str, Any]) -> Grammar:
     return parse_grammar(fields["text"], "grammar")
 
 
+def _decisions(fields: dict[str, Any]) -> Decisions:
+    check_fields(fields, ("maker", "arguments"))
+    maker, arguments = fields["maker"], fields["arguments"]
+    if maker not in MAKERS or not isinstance(arguments, dict):
+        raise ValueError(f"its decisions are {text_of(maker)}, which this version has not")
+    return MAKERS[maker](**arguments)
+
+
+def _decisions_fields(decisions: Decisions) -> dict[str, Any]:
+    if decisions.made.value is None:
+        raise ValueError("the decisions are of your own, and a model file names no code of yours")
+    maker, arguments = decisions.made.value
+    return {"maker": maker, "arguments": dict(arguments)}
+
+
 def _constraints(fields: dict[str, Any]) -> Constraints:
     check_fields(fields, Constraints._fields)
     if not all(isinstance(one, np.ndarray) for one in fields.values()):
@@ -119,6 +135,7 @@ ENCODINGS = (
     ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
     CandidateEncoding, KernelClassEncoding, KernelChainEncoding, KernelCandidateEncoding,
     AssignmentEncoding, DependencyEncoding, RankingEncoding, SampleEncoding, SegmentEncoding,
+    DecisionEncoding,
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
@@ -131,6 +148,7 @@ RECORDS = {
     "training": record_of(Training),
     "anchors": record_of(Anchors),
     "kernel": Record(Partial, _kernel, _named),
+    "decision_set": Record(Decisions, _decisions, _decisions_fields),
     "static": record_of(Static, lambda static: {"value": static.value}, hash),
     **{kind.structure: record_of(kind) for kind in ENCODINGS},
 }

@@ -1,0 +1,113 @@
+"""SPO+ by `fit`: the certified optimum beside a quadratic program with all decisions."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from tests.decisions.cases import NAMES, cases
+from tests.lib.refusals import refused
+from tests.truth.quadratic_program import solve_primal
+
+SIGNS = {"minimise": -1, "maximise": 1}
+P = 3
+
+
+def examples(name, sense, shared, seed=0):
+    """(the set, inputs, outputs, all decisions [n, K, d] of each example, the best one first)."""
+    decisions, instances, listed = cases(sense)[name]
+    random, d = np.random.default_rng(seed), decisions.size.value
+    x = random.normal(size=(6, d, P) if shared else (6, P))
+    costs = random.normal(size=(6, d))
+    y = js.decisions.decide(decisions, costs, instances)
+    most = max(map(len, listed))
+    every = np.stack([np.vstack([own, *[own[:1]] * (most - len(own))]) for own in listed])
+    inputs = js.decisions.DecisionInput(x, instances)
+    return decisions, inputs, js.Truth(y, costs), every
+
+
+def optimum(inputs, outputs, every, s, C):
+    """By `solve_primal`; decisions that stand twice are one constraint twice."""
+    x, (y, costs) = np.asarray(inputs.features), outputs
+    losses = s * np.einsum("nd,nkd->nk", costs, y[:, None] - every)
+    same = (every == y[:, None]).all(axis=2)
+    truths = same.argmax(axis=1)
+    losses = np.where(same, 0, np.maximum(losses, 0))
+    features = (
+        np.einsum("nkd,ndp->nkp", every, x)
+        if x.ndim == 3
+        else np.einsum("nkd,np->nkpd", every, x).reshape(*every.shape[:2], -1)
+    )
+    return solve_primal("svm1_margin", 2 * s * features, losses, truths, C)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sense", SIGNS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_certified_optimum_is_that_of_the_quadratic_program(name, sense, shared, x64):
+    del x64
+    decisions, inputs, outputs, every = examples(name, sense, shared)
+    problem = js.decisions.problem(decisions, P, shared=shared, dtype="float64")
+    for C in (0.5, 20.0):
+        solution = js.fit(problem, inputs, outputs, C=C, tolerance=1e-7)
+        right = optimum(inputs, outputs, every, SIGNS[sense], C)
+        assert solution.status is js.Status.CONVERGED
+        assert solution.primal == pytest.approx(right.objective, rel=1e-7)
+        weights = np.ravel(solution.weights["weights"])
+        np.testing.assert_allclose(weights, right.w, atol=1e-4 * np.linalg.norm(right.w))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rules_and_float32(name):
+    decisions, inputs, outputs, every = examples(name, "minimise", False)
+    for shared in (False, True):
+        decisions, inputs, outputs, every = examples(name, "minimise", shared)
+        problem = js.decisions.problem(decisions, P, shared=shared)
+        report = js.check_problem(problem, inputs, outputs)
+        assert report.oracles["svm1_margin"] == "loss_augmented_decode"
+    solution = js.fit(problem, inputs, outputs, C=20.0, tolerance=1e-4)
+    right = optimum(inputs, outputs, every, -1, 20.0).objective
+    assert solution.primal == pytest.approx(right, rel=2e-4)
+    assert solution.dual <= right * (1 + 1e-5)
+    predicted = inputs.features @ np.asarray(solution.weights["weights"])
+    found = js.predict(problem, solution, inputs)
+    assert np.array_equal(found, js.decisions.decide(decisions, predicted, inputs.instance))
+
+
+def test_a_set_of_ones_own():
+    def last_first(theta, instance):
+        del instance
+        return (jnp.arange(3) == 2 - jnp.argmax(theta[::-1])).astype(jnp.int32)
+
+    decisions = js.decisions.own(3, last_first, "minimise")
+    costs = np.array([[1.0, 1, 2], [3, 1, 2], [2, 2, 2]])
+    data = (
+        js.decisions.DecisionInput(np.eye(3)),
+        js.Truth(js.decisions.decide(decisions, costs), costs),
+    )
+    solution = js.fit(js.decisions.problem(decisions, 3), *data, C=10.0)
+    assert solution.status is js.Status.CONVERGED
+    found = js.predict(js.decisions.problem(decisions, 3), solution, data[0])
+    assert js.decisions.regret(decisions, found * -1.0, costs) == 0
+
+
+def test_what_does_not_fit_is_refused():
+    decisions, inputs, outputs, _ = examples("paths", "minimise", False)
+    problem = js.decisions.problem(decisions, P)
+    worse = outputs._replace(
+        output=js.decisions.decide(decisions, -outputs.numbers, inputs.instance)
+    )
+    refused("a best decision of its costs.*decide finds one", js.fit, problem, inputs, worse)
+    refused("Truth", js.fit, problem, inputs, outputs.output)
+    refused("outputs.numbers must be", js.fit, problem, inputs,
+            outputs._replace(numbers=outputs.numbers[:, :3]))  # fmt: skip
+    refused("inputs must be a DecisionInput", js.fit, problem, np.ones((6, P)), outputs)
+    refused("inputs.features must be", js.fit, problem, inputs._replace(features=np.ones((6, 5))),
+            outputs)  # fmt: skip
+    ends = inputs.instance._replace(target=np.array([4, 3, 4, 2, 2, 0]))
+    refused(r"instances.target\[5\] is 0", js.fit, problem, inputs._replace(instance=ends), outputs)
+    refused("svm2_margin needs", js.fit, problem, inputs, outputs, "svm2_margin")
+    refused("shared must be", js.decisions.problem, decisions, 3, shared="no")
+    refused("number_of_features", js.decisions.problem, decisions, 0)
