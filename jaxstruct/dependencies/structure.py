@@ -263,7 +263,8 @@ def _best_by_level(
             own = offsets[level] + slopes[level] * jnp.where(some, tree.score, 0)
             return jnp.where(some, own, -jnp.inf)
 
-        first = value(right, 0) >= value(found, jnp.sum(found.heads != y_true.heads))
+        of_right, errors = value(right, 0), jnp.sum(found.heads != y_true.heads)
+        first = (of_right > -jnp.inf) & (of_right >= value(found, errors))
         found = jax.tree.map(lambda a, b: jnp.where(first, a, b), right, found)
     return _or_true(tables, found, y_true)
 
