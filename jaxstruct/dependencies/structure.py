@@ -36,7 +36,6 @@ from jaxstruct.dependencies.potentials import (
     PADDING,
     Decoded,
     Parse,
-    arcs_differ,
     is_word,
     score_tree,
 )
@@ -64,9 +63,6 @@ class TreeTheta(NamedTuple):
 PRICE = 3000
 """Padded positions that a further bucket must save: the time of a sentence grows with the square
 and the cube of its positions."""
-
-TILE = 4
-"""Words at which trees differ that one turn of a loop reads."""
 
 
 class _Tables(NamedTuple):
@@ -133,61 +129,24 @@ def _add_planes(tables: _Tables, w: PyTree, x: SentenceInput, y: Parse, c: Array
     return {"features": weights.at[places].add(parts, mode="drop")}
 
 
-def _differing(y_true: Parse, y: Parse) -> tuple[Array, Array]:
-    """([.., T + TILE] the words at which trees differ from the true one, then -1; their number)."""
-    differs = arcs_differ(y, y_true)
-    T = differs.shape[-1]
-    words = jnp.where(differs, jnp.arange(T).reshape((1,) * (differs.ndim - 1) + (-1,)), T)
-    words = jnp.sort(words, axis=-1)
-    padded = jnp.pad(words, [(0, 0)] * (words.ndim - 1) + [(0, TILE)], constant_values=T)
-    return jnp.where(padded < T, padded, -1), jnp.max(jnp.sum(differs, axis=-1))
-
-
-def _arcs_at(tables: _Tables, tokens: Array, y: Parse, words: Array) -> Array:
-    """[S, ..] the weights of the arcs of trees [.., T] into words [.., n], -1 for none."""
-
-    def at(leaf: Array) -> Array:
-        return jnp.take_along_axis(leaf, jnp.maximum(words, 0), axis=-1)
-
-    heads = jnp.where(words >= 0, at(y.heads), -1)
-    labels = None if y.labels is None else at(y.labels)
-    sentence = sentence_tables(tables.features, tokens)
-    return arc_places(tables.features, sentence, heads, jnp.maximum(words, 0), labels)
-
-
 def _plane_gram(
     tables: _Tables, x: SentenceInput, y_true: Parse, outputs: Parse, y: Parse
 ) -> Array:
-    """[K] <delta Psi(y_k), delta Psi(y)>: how many features arcs share at which the trees differ
-    from the true one, some words of y_k with one of y at a time."""
-    K = outputs.heads.shape[0]
-    true = jax.tree.map(lambda leaf: leaf[None], y_true)
-    trues = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (K, leaf.shape[1])), true)
-    one = jax.tree.map(lambda leaf: leaf[None], y)
-    (words, count), (others, most) = _differing(true, one), _differing(true, outputs)
+    """[K] <delta Psi(y_k), delta Psi(y)>: features that arcs of both share, word by word of y."""
+    trees = jax.tree.map(lambda *each: jnp.concatenate(each), _alone(y_true), _alone(y), outputs)
+    arcs = _plane_places(tables, x.tokens, trees)  # [S, 2 + K, T], the true tree and y first
 
-    def signed(y_true: Parse, y: Parse, words: Array) -> tuple[Array, Array]:
-        """[S, .., n] the weights of the true arcs and of others, which count against them."""
-        own = _arcs_at(tables, x.tokens, y, words)
-        return _arcs_at(tables, x.tokens, y_true, words), own
+    def with_word(m: Array, total: Array) -> Array:
+        into = jax.lax.dynamic_slice_in_dim(arcs, m, 1, axis=2)
+        same = (arcs == into[:, :1]).astype(jnp.int32) - (arcs == into[:, 1:2]).astype(jnp.int32)
+        return total + jnp.sum(jnp.where(arcs >= 0, same, 0), axis=(0, 2), dtype=jnp.int32)
 
-    def tile(at: Array, total: Array) -> Array:
-        some = jax.lax.dynamic_slice_in_dim(others, at * TILE, TILE, axis=1)
-        plus, minus = signed(trues, outputs, some)
+    total = jax.lax.fori_loop(0, x.length, with_word, jnp.zeros(arcs.shape[1], jnp.int32))
+    return (total[0] - total[2:]).astype(tables.loss.dtype)
 
-        def with_word(i: Array, total: Array) -> Array:
-            own, other = signed(true, one, jax.lax.dynamic_slice_in_dim(words, i, 1, axis=1))
 
-            def shared(a: Array) -> Array:
-                same = (a == own).astype(jnp.int32) - (a == other).astype(jnp.int32)
-                return jnp.sum(jnp.where(a >= 0, same, 0), axis=(0, 2), dtype=jnp.int32)
-
-            return total + shared(plus) - shared(minus)
-
-        return jax.lax.fori_loop(0, count, with_word, total)
-
-    total = jax.lax.fori_loop(0, -(-most // TILE), tile, jnp.zeros(K, jnp.int32))
-    return total.astype(tables.loss.dtype)
+def _alone(y: Parse) -> Parse:
+    return jax.tree.map(lambda leaf: leaf[None], y)
 
 
 def _score(tables: _Tables, theta: TreeTheta, y: Parse) -> Array:
