@@ -146,7 +146,7 @@ def _trees(by_span: bool) -> Case:
         over = [np.broadcast_to(spans, (T, T, size)) for size in (R, symbols)]
         read = read._replace(rules=over[0], spans=over[1])
     return Case(given, read, {
-        "best": _slopes(lambda p: cky.cky_score(rules, p, N)),
+        "best": _slopes(lambda p: cky.cky(rules, p, N).score),
         "tree": lambda p: cky.cky(rules, p, N).tree,
         "k best": lambda p: k_best_trees.k_best_trees(rules, p, N, 3),
         "log Z": _slopes(lambda p: inside_outside.log_partition(rules, p, N)),

@@ -8,7 +8,6 @@ from jaxstruct.chains.iob2 import (
     forbidden_starts,
     forbidden_transitions,
     iob2_spans,
-    is_iob2,
 )
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.losses import label_weights
@@ -44,7 +43,6 @@ __all__ = [
     "forbidden_transitions",
     "hamming_levels",
     "iob2_spans",
-    "is_iob2",
     "k_best",
     "kernel_token_inputs",
     "label_weights",

@@ -6,7 +6,7 @@ only, have the type "".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,15 +37,6 @@ def _parts(label: str, what: str, letters: Sequence[str] = ("B", "I")) -> tuple[
     else:
         advice = "write B-type for the first token of an entity and I-type for its others"
     raise ValueError(f"{what}: got {label!r}, expected O, B-type or I-type: {advice}")
-
-
-def is_iob2(names: Iterable[str]) -> bool:
-    """Whether every label is O, B, I, B-type or I-type, and one of them opens an entity."""
-    try:
-        prefixes = {_parts(name, "names")[0] for name in names}
-    except ValueError:
-        return False
-    return "B" in prefixes
 
 
 def iob2_spans(labels: Sequence[str]) -> set[tuple[str, int, int]]:

@@ -46,7 +46,8 @@ def arc_loss(name: str, labelled: bool, dtype: str) -> ArcLoss:
     return ArcLoss(of_labels, name.startswith("normalised"), dtype)
 
 
-def _shared_out(loss: ArcLoss, y_true: Parse, count: Array) -> Array:
+def of_count(loss: ArcLoss, y_true: Parse, count: Array) -> Array:
+    """The loss of numbers of wrong words."""
     count = count.astype(loss.dtype)
     return count / jnp.maximum(jnp.sum(y_true.heads >= 0), 1) if loss.by_length else count
 
@@ -56,7 +57,7 @@ def delta(loss: ArcLoss, y_true: Parse, y: Parse) -> Array:
     wrong = y.heads != y_true.heads
     if loss.of_labels:
         wrong |= y.labels != y_true.labels
-    return _shared_out(loss, y_true, jnp.sum(wrong & (y_true.heads >= 0)))
+    return of_count(loss, y_true, jnp.sum(wrong & (y_true.heads >= 0)))
 
 
 def arc_costs(loss: ArcLoss, y_true: Parse, shape: tuple[int, ...]) -> Array:
@@ -64,4 +65,4 @@ def arc_costs(loss: ArcLoss, y_true: Parse, shape: tuple[int, ...]) -> Array:
     right = jnp.arange(shape[0])[:, None, None] == y_true.heads[None, :, None]
     if loss.of_labels:
         right &= jnp.arange(shape[2])[None, None] == y_true.labels[None, :, None]
-    return _shared_out(loss, y_true, ~right & (y_true.heads >= 0)[None, :, None])
+    return of_count(loss, y_true, ~right & (y_true.heads >= 0)[None, :, None])

@@ -2,7 +2,7 @@
 
 from jaxstruct.trees.encoding import TreeEncoding, prepare
 from jaxstruct.trees.inference import TreeProbabilities
-from jaxstruct.trees.oracles.cky import cky, cky_score
+from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.sampling import sample_tree
@@ -13,7 +13,6 @@ from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_inde
 from jaxstruct.trees.phrases.cleaning import Cleaning, clean
 from jaxstruct.trees.phrases.evaluation import Measure, score, summarise
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
-from jaxstruct.trees.phrases.grammar_files import load_grammar, save_grammar
 from jaxstruct.trees.phrases.integer_trees import Encoding, decode, encode
 from jaxstruct.trees.phrases.tree import Tree, constituents, leaves, tags, words
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
@@ -41,7 +40,6 @@ __all__ = [
     "best_of_tree_levels",
     "binarise",
     "cky",
-    "cky_score",
     "clean",
     "constituents",
     "debinarise",
@@ -51,14 +49,12 @@ __all__ = [
     "k_best_trees",
     "leaves",
     "level_trees",
-    "load_grammar",
     "log_partition",
     "read_grammar",
     "read_tree",
     "read_trees",
     "rule_marginals",
     "sample_tree",
-    "save_grammar",
     "score",
     "score_tree",
     "sentence_inputs",

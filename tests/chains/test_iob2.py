@@ -14,7 +14,6 @@ from jaxstruct.chains.iob2 import (
     forbidden_starts,
     forbidden_transitions,
     iob2_spans,
-    is_iob2,
 )
 from tests.lib.refusals import refused
 
@@ -183,13 +182,6 @@ def test_f1_of_random_sequences() -> None:
         if precision:
             harmonic = 2 / (1 / precision + 1 / recall)
             assert scores.f1 == pytest.approx(harmonic, rel=1e-14)
-
-
-def test_is_iob2() -> None:
-    assert is_iob2(NAMES) and is_iob2(["B", "I", "O"])
-    assert not is_iob2(["O", "I-PER"])  # nothing opens: IOB1, see as_iob2
-    assert not is_iob2(["NN", "VB"]) and not is_iob2(["B-PER", "S-PER"]) and not is_iob2([])
-    assert not is_iob2(["B-PER", 3])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.semiring import Best, Levels
+from jaxstruct.core.semiring import Best, Levels, argmax_first
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles import projective as spans
 from jaxstruct.dependencies.oracles.arborescence import best_arborescence, columns_of
@@ -35,20 +35,25 @@ def _best(arcs: Array, length: Array) -> Array:
     return spans.trace_back(way, whole, length, jnp.zeros_like(length))[0]
 
 
-def _best_of_levels(arcs: Array, length: Array) -> tuple[Array, Array, Array]:
-    """[L, T, B] heads and whether arcs are wrong, [L, B] scores of the best trees of every level.
+def _best_of_levels(
+    arcs: Array, length: Array, offsets: Array, slopes: Array
+) -> tuple[Array, Array, Array]:
+    """[T, B] heads and whether arcs are wrong, [B] the score of the best tree of the best level.
 
     Args:
-      arcs: [2, T + 1, T, B], right ones and wrong ones. length: [B].
+      arcs: [2, T + 1, T, B], right ones and wrong ones. length: [B]. offsets, slopes: [L, B].
     """
-    T, B = arcs.shape[2:]
-    rule, given = Levels(np.arange(T + 1)[None]), spans.of_arcs(arcs)
+    levels = len(offsets)
+    rule, given = Levels(np.arange(levels)[None]), spans.of_arcs(arcs)
     charts = spans.fill(rule, given)
     scores, whole = spans.whole_sentences(rule, charts, given, length)
-    columns, at = jnp.tile(jnp.arange(B), T + 1), jnp.repeat(jnp.arange(T + 1), B)
-    found = spans.trace_back(spans.Way(rule, charts, given, columns), whole, length[columns], at)
-    heads, wrong = (jnp.moveaxis(leaf.reshape(T, T + 1, B), 1, 0) for leaf in found)
-    return heads, wrong, scores
+    some = scores > -jnp.inf
+    values = jnp.where(some, offsets + slopes * jnp.where(some, scores, 0), -jnp.inf)
+    value, level = argmax_first(levels, lambda level: values[level])
+    way = spans.Way(rule, charts, given, jnp.arange(len(length)))
+    heads, wrong = spans.trace_back(way, whole, length, level)
+    score = jnp.take_along_axis(scores, level[None], 0)[0]
+    return heads, wrong, jnp.where(value > -jnp.inf, score, -jnp.inf)
 
 
 _projective = of_one_example(spans.in_blocks(_best, lambda T: max(FEWEST, CELLS // (T * T))))
@@ -91,30 +96,33 @@ def best_tree(potentials: Array, length: Array, *, projective: bool) -> Decoded:
     return _decoded(*checked_potentials(potentials, length), projective)
 
 
-def best_of_errors(potentials: Array, wrong: Array, length: Array) -> Decoded:
-    """The best projective tree of every number of wrong arcs.
+def best_of_errors(
+    potentials: Array, wrong: Array, length: Array, offsets: Array, slopes: Array
+) -> Decoded:
+    """The projective tree of the number of wrong arcs l that maximises offsets[l] + slopes[l] F_l.
 
         F_l = max F(y) over projective trees y with sum_m wrong[y_m, m, r_m] = l,    l = 0 .. T
 
     Args:
       potentials, length: as `best_tree`.
       wrong: [T + 1, T, R] bool, or [T + 1, T, 1] for all labels: which arcs count.
+      offsets: [T + 1]; -inf excludes a number. slopes: [T + 1], >= 0.
 
     Returns:
-      Decoded: heads and labels [T + 1, T] with their F [T + 1]; PADDING and -inf where no tree has
-      so many. O(T^5) for all levels. Ties as in `best_tree`, after those of levels to the lower one
-      in the left part. They have no derivative.
+      Decoded: of the best number the best tree; PADDING and -inf where all are excluded or have no
+      tree. O(T^5). Ties go to the lowest number, then as in `best_tree`, after those of levels to
+      the lower one in the left part. There is no derivative.
 
     Raises:
       ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_potentials(potentials, length)
-    _, T, _ = potentials.shape
+    T = potentials.shape[1]
     kinds = jnp.stack([~wrong, wrong])
     tables = jnp.where(kinds, jax.lax.stop_gradient(potentials)[None], -jnp.inf)
-    heads, kind, score = _levels(jnp.max(tables, axis=3), length)
+    heads, kind, score = _levels(jnp.max(tables, axis=3), length, offsets, slopes)
     labels = jnp.argmax(tables, axis=3).astype(jnp.int32)
-    chosen = labels[jnp.maximum(kind, 0), jnp.maximum(heads, 0), jnp.arange(T)[None]]
-    real = (score > -jnp.inf)[:, None] & is_word(length, T)[None]
+    chosen = labels[jnp.maximum(kind, 0), jnp.maximum(heads, 0), jnp.arange(T)]
+    real = (score > -jnp.inf) & is_word(length, T)
     heads, labels = (jnp.where(real, leaf, PADDING) for leaf in (heads, chosen))
     return Decoded(heads, labels, score)

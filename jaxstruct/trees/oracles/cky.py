@@ -39,8 +39,3 @@ def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parse
     sizes = capped_sizes(potentials.lexical.shape[0], 0)
     _, found = oracle(sizes)(rules, potentials, None, length)
     return jax.tree.map(lambda leaf: leaf[0], found)
-
-
-def cky_score(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    """The score of `cky`; compiled alone, no tree is traced back."""
-    return cky(rules, potentials, length).score

@@ -1,34 +1,18 @@
-"""Grammars as JSON files, readable by people and other programs; nothing is unpickled."""
+"""Grammars as JSON, as model files hold them; nothing is unpickled."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jaxstruct.core.files import decode_utf8, write_file
 from jaxstruct.trees.phrases.binarisation import Binarisation, check_binarisation
-from jaxstruct.trees.phrases.grammar import Grammar, check_grammar
+from jaxstruct.trees.phrases.grammar import Grammar
 from jaxstruct.trees.phrases.unknown_words import UnknownWords, check_unknown_words
 
 _FORMAT = "jaxstruct grammar"
 _VERSION = 1
-
-
-def save_grammar(path: Path, grammar: Grammar) -> Path:
-    """Writes a grammar as JSON and returns the path.
-
-    It is written under a temporary name and renamed: the file is whole or as it was before.
-    """
-    check_grammar(grammar)
-    return write_file(path, grammar_text(grammar))
-
-
-def load_grammar(path: Path) -> Grammar:
-    """Reads what `save_grammar` wrote."""
-    return parse_grammar(decode_utf8(Path(path).read_bytes(), str(path)), str(path))
 
 
 def grammar_text(grammar: Grammar) -> str:
@@ -56,7 +40,7 @@ def parse_grammar(text: str, name: str = "text") -> Grammar:
         raise ValueError(f"{name}: not JSON ({error}), expected a saved grammar") from error
     wanted = {"format", "version", *Grammar._fields}
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(f"{name}: holds no {_FORMAT!r}; write one with save_grammar")
+        raise ValueError(f"{name}: holds no {_FORMAT!r}; write one with grammar_text")
     if content.get("version") != _VERSION:
         raise ValueError(f"{name}: version is {content.get('version')!r}, expected {_VERSION}")
     if set(content) != wanted:

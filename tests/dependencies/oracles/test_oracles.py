@@ -159,32 +159,38 @@ def test_the_best_wrong_tree(projective):
 def test_the_best_of_every_number_of_wrong_arcs(x64, dtype):
     """Right and wrong labels of one arc, ties, forbidden arcs, padding; one by one and nested."""
     given, T = cases(10, 60, 4, 2), 4
-    wrong = np.random.default_rng(1).random(given.potentials.shape) < 0.6
+    random = np.random.default_rng(1)
+    wrong = random.random(given.potentials.shape) < 0.6
     potentials, length = typed(given, dtype)
-    found = jax.jit(jax.vmap(best_of_errors))(potentials, wrong, length)
-    nested = jax.tree.map(
-        lambda leaf: leaf.reshape(6, 10, *leaf.shape[1:]), (potentials, wrong, length)
-    )
-    twice = jax.vmap(jax.vmap(best_of_errors))(*nested)
-    one = best_of_errors(potentials[7], wrong[7], length[7])
-    for name, leaf in found._asdict().items():
-        np.testing.assert_array_equal(getattr(twice, name).reshape(leaf.shape), leaf)
-        np.testing.assert_array_equal(getattr(one, name), leaf[7])
+    some, size = random.integers(0, 3, (60, T + 1)).astype(dtype), (60, T + 1)
+    mixed = np.where(random.random(size) < 0.3, -np.inf, random.integers(-3, 3, size)).astype(dtype)
+    alone = np.where(np.eye(T + 1), 0, -np.inf).astype(dtype)  # one number after the other
+    weights = [(np.tile(row, (60, 1)), np.ones(size, dtype)) for row in alone]
     every = listed(given, True)
-    for i, (outputs, F) in enumerate(zip(every.outputs, every.scores, strict=True)):
-        words = int(length[i])
-        heads, labels = outputs[:, :words], outputs[:, T : T + words]
-        errors = wrong[i][heads, np.arange(words)[None], labels].sum(axis=1)
-        for level in range(T + 1):
-            own = np.concatenate([found.heads[i, level], found.labels[i, level]])
-            best = F[errors == level].max(initial=-np.inf)
-            np.testing.assert_allclose(found.score[i, level], best, atol=1e-5)
-            if best == -np.inf:
-                assert (own == -1).all()
+    for offsets, slopes in (*weights, (mixed, some)):
+        arguments = potentials, wrong, length, offsets, slopes
+        found = jax.jit(jax.vmap(best_of_errors))(*arguments)
+        nested = jax.tree.map(lambda leaf: leaf.reshape(6, 10, *leaf.shape[1:]), arguments)
+        twice = jax.vmap(jax.vmap(best_of_errors))(*nested)
+        one = best_of_errors(*(leaf[7] for leaf in arguments))
+        for name, leaf in found._asdict().items():
+            np.testing.assert_array_equal(getattr(twice, name).reshape(leaf.shape), leaf)
+            np.testing.assert_array_equal(getattr(one, name), leaf[7])
+        for i, (outputs, F) in enumerate(zip(every.outputs, every.scores, strict=True)):
+            words = int(length[i])
+            heads, labels = outputs[:, :words], outputs[:, T : T + words]
+            errors = wrong[i][heads, np.arange(words)[None], labels].sum(axis=1)
+            there = F > -np.inf
+            values = offsets[i, errors] + slopes[i, errors] * np.where(there, F, 0)
+            values = np.where(there, values, -np.inf)
+            own = np.concatenate([found.heads[i], found.labels[i]])
+            if values.max() == -np.inf:
+                assert (own == -1).all() and found.score[i] == -np.inf
                 continue
             at = (outputs == own).all(axis=1)
-            assert at.sum() == 1 and errors[at] == level
-            np.testing.assert_allclose(F[at], best, atol=1e-5)
+            assert at.sum() == 1
+            np.testing.assert_allclose(values[at], values.max(), atol=1e-5)
+            np.testing.assert_allclose(found.score[i], F[at], atol=1e-5)
 
 
 @KINDS

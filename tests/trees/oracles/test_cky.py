@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.trees.oracles.cky import cky, cky_score
+from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.potentials import (
     GrammarRules,
     Parsed,
@@ -79,12 +79,10 @@ def test_float64(kind: str, size: tuple) -> None:
 
 
 @pytest.mark.parametrize("kind, size", KINDS[1:2])
-def test_score_alone_and_score_of_the_tree(kind: str, size: tuple) -> None:
+def test_score_of_the_tree(kind: str, size: tuple) -> None:
     given = cases(kind, size, 2)
     arguments = given.rules, as_dtype(given.potentials, "float32"), given.length
     parsed = _parsed(given)
-    alone = _batched(cky_score, given.axes)(*arguments)
-    np.testing.assert_array_equal(alone, parsed.score)
     scored = jax.jit(jax.vmap(score_tree, (None, given.axes, 0, 0)))
     again = scored(*arguments[:2], parsed.tree, given.length)
     np.testing.assert_allclose(again, parsed.score, rtol=1e-5, atol=1e-5)
@@ -193,14 +191,14 @@ def test_one_rule() -> None:
 def test_derivatives_against_differences() -> None:
     """Of the score without its tree, over rules of spans."""
     given = cases(OVER_SPANS, SMALL, 0)
-    call = _batched(cky_score, given.axes)
+    call = _batched(cky, given.axes)
     potentials = as_dtype(given.potentials, "float64")
-    assert_derivatives(lambda p: call(given.rules, p, given.length), potentials)
+    assert_derivatives(lambda p: call(given.rules, p, given.length).score, potentials)
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-def test_gradients_with_and_without_the_tree_count_what_it_uses() -> None:
+def test_gradients_count_what_the_tree_uses() -> None:
     """Summed over the sentences where they share the rules; 0 where there is no parse."""
     given = cases(SHARED, SMALL, 12)
     potentials, length, axes = as_dtype(given.potentials, "float64"), given.length, given.axes
@@ -220,10 +218,7 @@ def test_gradients_with_and_without_the_tree_count_what_it_uses() -> None:
         def with_tree(p: TreePotentials) -> jax.Array:
             return summed(jax.vmap(cky, (None, axes, 0))(given.rules, p, length).score)
 
-        def without(p: TreePotentials) -> jax.Array:
-            return summed(jax.vmap(cky_score, (None, axes, 0))(given.rules, p, length))
-
-        return parsed.score, *(jax.grad(f)(potentials) for f in (of_trees, with_tree, without))
+        return parsed.score, *(jax.grad(f)(potentials) for f in (of_trees, with_tree))
 
     score, counts, *found = jax.tree.map(np.asarray, gradients(potentials))
     for each in found:

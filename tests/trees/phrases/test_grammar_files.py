@@ -1,21 +1,15 @@
-"""Grammars as JSON: there and back, whole files only, and files that are none."""
+"""Grammars as JSON: there and back, and texts that are none."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
-from jaxstruct.trees.phrases.grammar_files import (
-    grammar_text,
-    load_grammar,
-    parse_grammar,
-    save_grammar,
-)
+from jaxstruct.trees.phrases.grammar_files import grammar_text, parse_grammar
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
@@ -41,20 +35,8 @@ def _assert_same(first: Grammar, second: Grammar) -> None:
     ],
     ids=["tags", "words", "no binary rule"],
 )
-def test_there_and_back(grammar: Grammar, tmp_path: Path) -> None:
-    path = save_grammar(tmp_path / "new" / "grammar.json", grammar)
-    _assert_same(load_grammar(path), grammar)
-    assert [file.name for file in path.parent.iterdir()] == ["grammar.json"]
-    save_grammar(path, GRAMMAR)
-    _assert_same(load_grammar(path), GRAMMAR)
-
-
-def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    path = save_grammar(tmp_path / "grammar.json", GRAMMAR)
-    with pytest.raises(TypeError):
-        save_grammar(path, GRAMMAR._replace(symbols=(object(),)))
-    _assert_same(load_grammar(path), GRAMMAR)
-    assert len(list(tmp_path.iterdir())) == 1
+def test_there_and_back(grammar: Grammar) -> None:
+    _assert_same(parse_grammar(grammar_text(grammar)), grammar)
 
 
 def _changed(**fields: object) -> str:
@@ -92,14 +74,3 @@ RULES = GRAMMAR.binary_rules.tolist()
 )
 def test_what_is_no_grammar_is_refused(text: str, message: str) -> None:
     refused(message, parse_grammar, text)
-
-
-def test_only_grammars_are_saved(tmp_path: Path) -> None:
-    with refused("grammar: got NoneType, expected a Grammar"):
-        save_grammar(tmp_path / "grammar.json", None)
-
-
-def test_not_text(tmp_path: Path) -> None:
-    path = tmp_path / "grammar.json"
-    path.write_bytes(b"\xff\xfe")
-    refused("not UTF-8", load_grammar, path)
