@@ -13,9 +13,8 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.chains.enumeration import LOSSES
 from tests.chains.structure_cases import RICH, Model, random_sequences
-from tests.solvers.cases import FULL, SOFT, flat, of_slack
+from tests.solvers.cases import FULL, assert_near, assert_optimal, flat
 from tests.solvers.chain_training import Training
-from tests.solvers.test_oracle import required
 
 SUBSPACE = Settings(variant="subspace")
 CLOSE = 1e-7
@@ -38,22 +37,14 @@ def case_for(formulation, **options):
     return Training(separable=formulation == "svm0", **options)
 
 
-def assert_optimal(solution, truth, tolerance=CLOSE):
-    assert solution.status == Status.CONVERGED
-    assert solution.primal == pytest.approx(truth.objective, rel=tolerance)
-    assert solution.dual == pytest.approx(truth.objective, rel=tolerance)
-
-
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_full_variant(x64, formulation):
     case = case_for(formulation)
     for C in (1.0, 50.0):
         solution, _, _ = trained(case, formulation, C)
         truth = case.truth(formulation, C)
-        assert_optimal(solution, truth)
-        # P is 1-strongly convex in w, so |w - w*|^2 <= 2 (P(w) - P*)
-        distance = np.linalg.norm(flat(solution.weights) - truth.w)
-        assert distance <= np.sqrt(4 * CLOSE * truth.objective)
+        assert_optimal(solution, truth, CLOSE)
+        assert_near(solution.weights, truth, CLOSE)
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -61,7 +52,7 @@ def test_subspace_variant_in_buckets(x64, formulation):
     case = case_for(formulation)
     solution, x, _ = trained(case, formulation, 3.0, SUBSPACE, bucketed=True)
     assert len(x.parts) == 2
-    assert_optimal(solution, case.truth(formulation, 3.0))
+    assert_optimal(solution, case.truth(formulation, 3.0), CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +70,7 @@ def test_sparse_and_kernel_tokens(x64, way, bucketed, settings, formulations):
     for formulation in formulations:
         solution, x, problem = trained(case, formulation, 3.0, settings, bucketed=bucketed)
         truth = case.truth(formulation, 3.0)
-        assert_optimal(solution, truth)
+        assert_optimal(solution, truth, CLOSE)
         assert_best(case, predict(problem, solution.weights, x), truth.w)
 
 
@@ -105,7 +96,7 @@ def test_triples_ends_pairs_constraints(x64, formulation):
     settings = FULL if formulation == "svm1_margin" else FULL._replace(checked_examples=0)
     solution, x, problem = trained(case, formulation, 3.0, settings)
     truth = case.truth(formulation, 3.0)
-    assert_optimal(solution, truth)
+    assert_optimal(solution, truth, CLOSE)
     assert_best(case, predict(problem, solution.weights, x), truth.w)
 
 
@@ -119,41 +110,13 @@ def test_float32(formulation):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("formulation", SOFT)
-def test_slacks_bound_the_empirical_risk(x64, formulation):
-    """Propositions 9 and 12; of SVM2 the mean of xi^2."""
-    case = Training()
-    solution, x, problem = trained(case, formulation, 1.0)
-    every, delta = case.every(), case.every().losses("hamming")
-    predicted = predict(problem, solution.weights, x)
-    place = (every.outputs == predicted[:, None]).all(axis=2).argmax(axis=1)
-    rescaled = "_" in formulation
-    risk = (delta if rescaled else delta > 0)[np.arange(case.n), place].mean()
-    margins = (every.psi[:, :1] - every.psi) @ of_slack(solution)
-    H = required(formulation, delta, margins)
-    H[:, 0] = 0.0
-    H[~every.several] = 0.0
-    np.testing.assert_allclose(solution.slack, H.max(axis=1), atol=1e-9)
-    power = 2 if formulation.startswith("svm2") else 1
-    assert (solution.slack**power).mean() >= risk > 0
-
-
-@pytest.mark.thorough
 def test_searched_oracle_still_certifies(x64):
     """Costs that are no function of the level, slack re-scaled: dual <= optimum <= primal."""
     case = Training(loss="costs")
     data = case.data()
     problem = data.problem(case.model, loss=LOSSES["costs"])
-    solution = fit(
-        problem,
-        data.inputs("dense"),
-        data.y,
-        "svm1_slack",
-        3.0,
-        settings=FULL,
-        tolerance=1e-6,
-        max_passes=60,
-    )
+    options = {"settings": FULL, "tolerance": 1e-6, "max_passes": 60}
+    solution = fit(problem, data.inputs("dense"), data.y, "svm1_slack", 3.0, **options)
     truth = case.truth("svm1_slack", 3.0).objective
     assert solution.dual <= truth * (1 + 1e-9) and truth <= solution.primal * (1 + 1e-9)
     assert solution.dual >= 0.99 * truth  # its planes are good ones
@@ -180,9 +143,7 @@ def test_support_outputs_rebuild_the_weights(x64):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "way, group, active", [("sparse", 1, None), ("dense", 4, None), ("dense", 4, 0)]
-)
+@pytest.mark.parametrize("way, group, active", [("sparse", 1, None), ("dense", 4, 0)])
 def test_long_sequences_move_by_where_planes_differ(x64, way, group, active):
     """Sweeps read only where planes differ; w and the dual stay those of the planes."""
     data = random_sequences(5, 12, 21, 4, 3, shortest=5)
