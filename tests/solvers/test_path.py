@@ -9,7 +9,6 @@ from jaxstruct import Ragged, Settings, fit, fit_path, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.padding import bucketed
 from jaxstruct.data.digit_words import load_digit_words
-from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.validation import checks
 from jaxstruct.solvers.warm_start import restart
 from tests.lib.refusals import refused
@@ -136,19 +135,3 @@ def test_what_cannot_be_started_from_is_refused(x64):
             settings=FULL,
             start=solution,
         )
-
-
-@pytest.mark.thorough
-def test_owning_the_loop_gives_what_fit_gives(x64):
-    """init and step, the public pieces, by hand."""
-    case = random_case(6)
-    run = case.run("svm2_margin", 10.0, FULL)
-    state, dual = cutting_plane.init(run), -np.inf
-    for clock in range(1, 13):
-        state, info = cutting_plane.step(run, state, 1e-9)
-        assert info.certificate.dual >= dual - 1e-12 and state.clock == clock
-        assert info.oracle_calls == 12 and info.slack.shape == (16,)
-        dual = info.certificate.dual
-    optimum = case.optimum("svm2_margin", 10.0)
-    assert dual == pytest.approx(optimum, rel=1e-8)
-    assert info.certificate.primal == pytest.approx(optimum, rel=1e-8)
