@@ -1,4 +1,4 @@
-"""Training and prediction on ragged stores: what padded arrays give; of trees in their own tests."""
+"""Training and prediction on ragged stores: what padded arrays give; trees elsewhere."""
 
 from __future__ import annotations
 
