@@ -157,7 +157,7 @@ def test_whole_weights_count_rows():
     back = MeasureClassifier(tol=1e-2).fit(X[::-1], y[::-1], times[::-1])
     assert (model.coef_ == back.coef_).all()
     assert model.score(X, y, times) == again.score(np.repeat(X, times, axis=0), np.repeat(y, times))
-    refused(r"sample_weight\[0\] is 2.5: expected whole", model.fit, X, y, times + 0.5)
+    refused(r"sample_weight\[0\] is 0.5: expected whole", model.fit, X, y, times + 0.5)
 
 
 @pytest.mark.filterwarnings("default:labels are the texts")
