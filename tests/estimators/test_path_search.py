@@ -60,13 +60,6 @@ def test_scores_and_weights_are_those_asked_for() -> None:
     assert 0 < named.best_score_ <= 1 and named.score(X, y) > 0.8
 
 
-@pytest.mark.thorough
-def test_sequences_are_searched_too() -> None:
-    X, y = sentences()
-    search = PathSearchCV(SequenceLabeller(), [1.0, 100.0], cv=reordered(24)).fit(X, y)
-    assert search.scores_.shape == (2, 2) and len(search.predict(X)) == 24
-
-
 def test_features_of_examples_held_out_are_told_of_in_one_warning() -> None:
     X, y = [["a", "x"], ["b", "x"]] * 4, [0, 1] * 4
     X[0] = ["a", "rare"]
@@ -119,6 +112,7 @@ def test_flat_queries_are_searched_in_a_pipeline() -> None:
 
 def test_options_of_predict_are_those_of_the_estimator() -> None:
     X, y = sentences()
-    search = PathSearchCV(SequenceLabeller(), [1.0], cv=2).fit(X, y)
+    search = PathSearchCV(SequenceLabeller(), [1.0, 100.0], cv=reordered(24)).fit(X, y)
+    assert search.scores_.shape == (2, 2)
     assert search.predict(X, no_output="raise") == search.predict(X)
     refused("no_output is .x.; choose", search.predict, X, no_output="x")

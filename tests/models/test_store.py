@@ -11,7 +11,6 @@ import jaxstruct as js
 from jaxstruct.models import Store, write_rows, write_sequences
 from jaxstruct.models.store import open_store
 from tests.lib.refusals import refused
-from tests.models.model_cases import TREES
 
 ROWS = [["a", "b"], ["b", "c", "b"], ["c"], ["a", "d"]]
 LABELS = ["x", "y", "x", "z"]
@@ -78,17 +77,3 @@ def test_arrays_that_are_no_offsets_are_refused(tmp_path) -> None:
     offsets = np.load(folder / "offsets.npy")
     np.save(folder / "offsets.npy", offsets[::-1].copy())
     refused("offsets must rise", open_store, folder)
-
-
-@pytest.mark.thorough
-def test_a_store_of_trees_trains_as_the_trees_do(tmp_path) -> None:
-    from jaxstruct.models import write_trees
-    from jaxstruct.trees.phrases.bracketing import read_trees
-
-    trees = read_trees(TREES)
-    store = open_store(write_trees(tmp_path / "t", enumerate(trees)).folder)
-    encoding = js.trees.prepare(TREES).encoding
-    for one, other in zip(store.outputs, encoding.outputs(TREES), strict=True):
-        np.testing.assert_array_equal(one.rows, other.rows)
-        np.testing.assert_array_equal(one.offsets, other.offsets)
-    np.testing.assert_array_equal(store.inputs.length, encoding.inputs(TREES).length)

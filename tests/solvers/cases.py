@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pytest
 
 from jaxstruct import (
     Model,
@@ -14,6 +15,8 @@ from jaxstruct import (
     Problem,
     Settings,
     Solution,
+    Status,
+    fit,
     joint_feature,
     make_problem,
 )
@@ -51,13 +54,18 @@ class Case(NamedTuple):
 
     def problem(self, dtype: str = "float64") -> Problem:
         """The same as `multiclass`."""
-        return multiclass(
-            self.x.shape[1],
-            len(self.loss),
-            output_features=self.output_features,
-            loss=self.loss,
-            dtype=dtype,
-        )
+        sizes, rows = (self.x.shape[1], len(self.loss)), self.output_features
+        return multiclass(*sizes, output_features=rows, loss=self.loss, dtype=dtype)
+
+    def fit(
+        self,
+        formulation: str = "svm1_margin",
+        C: float = 1.0,
+        dtype: str = "float64",
+        **options: Any,
+    ) -> Solution:
+        """`fit` of it."""
+        return fit(self.problem(dtype), self.x, self.y, formulation, C, **options)
 
     def task(
         self, formulation: str, C: float, weights: np.ndarray | None = None, batch: int = 16,
@@ -89,13 +97,20 @@ class Case(NamedTuple):
         joint = np.einsum("id,kp->ikdp", self.x, rows)
         return joint.reshape(*joint.shape[:2], -1)
 
+    def listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """([n, k, D] Psi, [n, k] Delta, y), as the slow truth takes them."""
+        return self.psi(), self.loss[self.y], self.y
+
+    def optimum(self, *given: Any) -> float:
+        """P* of it."""
+        return self.truth(*given).objective
+
     def truth(self, formulation: str, C: float, weights: np.ndarray | None = None) -> Truth:
         """The optimum, every constraint enumerated; solved once for all ways to reach it."""
         leaves = (*self, weights)
         key = formulation, C, *(None if a is None else (a.shape, a.tobytes()) for a in leaves)
         if key not in _truths:
-            of_case = self.psi(), self.loss[self.y], self.y
-            _truths[key] = solve_primal(formulation, *of_case, C, weights)
+            _truths[key] = solve_primal(formulation, *self.listed(), C, weights)
         return _truths[key]
 
 
@@ -165,6 +180,19 @@ def enumerated_problem(case: Case, dtype: str = "float64") -> tuple[Problem, dic
         Oracles(contenders=jax.tree_util.Partial(_contenders, table), output=_output),
     )
     return problem, {"psi": psi}
+
+
+def assert_optimal(solution: Solution, truth: Truth, tolerance: float) -> None:
+    """Converged, with both ends of the interval at the optimum."""
+    assert solution.status == Status.CONVERGED
+    for end in (solution.primal, solution.dual):
+        assert end == pytest.approx(truth.objective, rel=tolerance)
+
+
+def assert_near(weights: object, truth: Truth, tolerance: float) -> None:
+    """P is 1-strongly convex in w, so |w - w*|^2 <= 2 (P(w) - P*)."""
+    distance = np.linalg.norm(flat(weights) - truth.w)
+    assert distance <= np.sqrt(4 * tolerance * truth.objective)
 
 
 def flat(weights: object) -> np.ndarray:

@@ -25,7 +25,6 @@ from jaxstruct.solvers.n_slack.working_sets import (
     propose,
     restrict,
 )
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
 from tests.solvers.cases import dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
@@ -42,7 +41,7 @@ def _cached(problem, options, task, w, sets, order, groups):
 
 
 _sweeps = jax.jit(sweep_programs.sweeps_pass, static_argnums=1)
-_restricted, _merged = jax.jit(restrict), jax.jit(merge_multipliers)
+_restricted = jax.jit(restrict)
 
 
 @jax.jit
@@ -189,20 +188,6 @@ def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way, sweeps
     np.testing.assert_allclose(flat(w), flat(rebuilt), atol=1e-12)
 
 
-@pytest.mark.thorough
-def test_sweeps_over_changing_parts_reach_the_optimum_of_the_whole(x64):
-    """Parts drawn at random: nothing is lost by freezing the rest in between."""
-    for formulation in ("svm1_margin", "svm2_slack"):
-        start, random = Start(formulation, "enumerated"), np.random.default_rng(0)
-        sets = start.sets
-        for _ in range(400):
-            slots = np.zeros((N, ACTIVE), np.int32)
-            slots[:, 1:] = 1 + np.argsort(random.random((N, K - 1)), axis=1)[:, : ACTIVE - 1]
-            start.w, sets = start.swept(sets, slots)
-        optimum = start.case.truth(formulation, C).objective
-        assert start.dual(sets) == pytest.approx(optimum, rel=1e-4)
-
-
 def test_sweeps_end_when_they_fade(x64):
     start, none = Start("svm1_margin", "grown"), np.zeros((N, 0), np.int32)
     two, five = (start.swept(start.sets, none, sweeps=count)[1] for count in (2, 5))
@@ -230,17 +215,6 @@ def test_what_visits_promise(x64, formulation, group):
     )
     gain = start.dual(start.sets._replace(multipliers=multipliers)) - start.dual(start.sets)
     assert 0 < gain <= promised * (1 + 1e-9) and promised <= 2 * gain * (1 + 1e-9)
-
-
-def test_merged_writes_the_slots_and_nothing_else(x64):
-    start = Start("svm1_margin", "grown")
-    _, part = start.part(start.slots)
-    real = (start.slots > 0) * 1.0
-    after = _merged(start.sets.multipliers, np.asarray(part.multipliers) + real, start.slots)
-    inside = np.zeros((N, K))
-    np.put_along_axis(inside, start.slots, real, axis=1)
-    changed = np.asarray(after) - np.asarray(start.sets.multipliers)
-    np.testing.assert_allclose(changed, inside, atol=1e-15)
 
 
 def test_no_slots_named_are_all_slots(x64):
@@ -302,7 +276,3 @@ def test_the_slots_that_matter_most(x64, dtype):
         np.testing.assert_array_equal(found, wanted)
         assert found.dtype == np.int32 and (found[:, 1:] == 0).any()
     assert active_slots(own, gradient, 0).shape == (cases, 0)
-
-
-def test_the_formulations_cover_caps_ridges_and_neither():
-    assert {FORMULATIONS[name].penalty for name in CAPPED_AND_RIDGED} == {0, 1, 2}

@@ -1,4 +1,7 @@
-"""The optimum of every formulation against an independent QP with all constraints enumerated."""
+"""The optimum of every formulation against an independent QP with all constraints enumerated.
+
+With example weights and active slots it is that of `test_buckets`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from tests.solvers.cases import (
     GROWN,
     SOFT,
     WAYS,
+    assert_near,
+    assert_optimal,
     case_for,
     dense_multipliers,
     enumerated_problem,
@@ -32,61 +37,23 @@ def assert_best(predicted, scores):
     assert (predicted == scores.argmax(axis=1)).mean() > 0.8
 
 
-def assert_optimal(solution, truth, tolerance=CLOSE):
-    assert solution.status == Status.CONVERGED
-    assert solution.primal == pytest.approx(truth.objective, rel=tolerance)
-    assert solution.dual == pytest.approx(truth.objective, rel=tolerance)
-
-
-@pytest.mark.parametrize("n, C", [(9, 0.01), (16, 0.01), (9, 1.0), (16, 100.0), (9, 1000.0)])
+@pytest.mark.parametrize("n, C", [(9, 0.01), (16, 1.0), (16, 1000.0)])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_full_variant(x64, formulation, way, n, C):
     case = case_for(formulation, seed=n, n=n)
-    solution = fit(
-        case.problem(), case.x, case.y, formulation, C, tolerance=FINE, settings=WAYS[way]
-    )
-    truth = case.truth(formulation, C)
-    assert_optimal(solution, truth)
-    # P is 1-strongly convex in w, so |w - w*|^2 <= 2 (P(w) - P*)
-    distance = np.linalg.norm(flat(solution.weights) - truth.w)
-    assert distance <= np.sqrt(4 * CLOSE * truth.objective)
-
-
-@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_example_weights(x64, formulation, way, C):
-    case = case_for(formulation, seed=1, n=14)
-    weights = np.random.default_rng(2).choice([0.0, 0.3, 1.0, 2.5], 14)
-    assert (weights == 0).any()
-    solution = fit(
-        case.problem(),
-        case.x,
-        case.y,
-        formulation,
-        C,
-        tolerance=FINE,
-        settings=WAYS[way],
-        example_weights=weights,
-    )
-    assert_optimal(solution, case.truth(formulation, C, weights))
+    solution = case.fit(formulation, C, tolerance=FINE, settings=WAYS[way])
+    assert_optimal(solution, case.truth(formulation, C), CLOSE)
+    assert_near(solution.weights, case.truth(formulation, C), CLOSE)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("C", [0.1, 3.0, 1000.0])
-@pytest.mark.parametrize("formulation", ["svm1", "svm2_slack", "svm1_margin"])
-def test_working_sets_grow_from_two_slots(x64, formulation, C):
-    case = random_case(3)
-    settings = Settings(
-        variant="full", working_sets="grown", capacity=2, warm_passes=1, cached_sweeps=0
-    )
-    solution = fit(
-        case.problem(), case.x, case.y, formulation, C, tolerance=FINE, settings=settings
-    )
-    assert_optimal(solution, case.truth(formulation, C))
-    assert solution.statistics.capacity in (2, 4, 8)
-    assert C < 1000 or formulation == "svm2_slack" or solution.statistics.capacity > 2
+def test_working_sets_grow_from_two_slots(x64):
+    case, C = random_case(3), 1000.0
+    settings = FULL._replace(capacity=2, warm_passes=1, cached_sweeps=0)
+    solution = case.fit("svm2_slack", C, tolerance=FINE, settings=settings)
+    assert_optimal(solution, case.truth("svm2_slack", C), CLOSE)
+    assert solution.statistics.capacity in (4, 8)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -95,26 +62,15 @@ def test_subspace_variant(x64, formulation, way):
     case = case_for(formulation, seed=4)
     settings = Settings(variant="subspace", working_sets=way, capacity=4)
     for C in (0.1, 10.0):
-        solution = fit(
-            case.problem(),
-            case.x,
-            case.y,
-            formulation,
-            C,
-            tolerance=1e-7,
-            settings=settings,
-            max_passes=2000,
-        )
+        solution = case.fit(formulation, C, tolerance=1e-7, settings=settings, max_passes=2000)
         assert_optimal(solution, case.truth(formulation, C), 1e-7)
 
 
-@pytest.mark.parametrize("C", [0.01, 100.0])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way, C", [("grown", 100.0), ("enumerated", 0.01)])
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_float32_to_its_finest_tolerance(formulation, way, C):
     case = case_for(formulation, seed=5)
-    problem = case.problem("float32")
-    solution = fit(problem, case.x, case.y, formulation, C, tolerance=1e-5, settings=WAYS[way])
+    solution = case.fit(formulation, C, "float32", tolerance=1e-5, settings=WAYS[way])
     assert solution.weights["weights"].dtype == "float32"
     truth, rounding = case.truth(formulation, C), 0.0
     if solution.status is Status.ROUNDING:  # the run says that its dtype hides the gap
@@ -131,7 +87,7 @@ def test_seven_functions_suffice(x64, formulation):
     truth = case.truth(formulation, 10.0)
     for problem, x in ((case.problem(), case.x), enumerated_problem(case)):
         solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
-        assert_optimal(solution, truth)
+        assert_optimal(solution, truth, CLOSE)
         assert_best(predict(problem, solution.weights, x), case.psi() @ truth.w)
 
 
@@ -142,48 +98,38 @@ def test_hooks_are_what_is_derived_without_them(x64):
     assert max(report.excess.values()) < 1e-12
 
 
-@pytest.mark.parametrize("output_features", [0, 3])
-def test_sparse_inputs_equal_dense_ones(x64, output_features):
-    case = random_case(7, sparse=True, output_features=output_features)
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2"])
+def test_sparse_inputs_equal_dense_ones(x64, formulation):
+    case = random_case(7, sparse=True, output_features=3)
     sparse, problem = padded_rows(case.x, 6), case.problem()
     assert (sparse.indices == 5).any()
-    for formulation in ("svm1_margin", "svm2"):
-        truth = case.truth(formulation, 10.0)
-        solution = fit(problem, sparse, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
-        assert_optimal(solution, truth)
-        distance = np.linalg.norm(flat(solution.weights) - truth.w)
-        assert distance <= np.sqrt(4 * CLOSE * truth.objective)
-        np.testing.assert_array_equal(
-            predict(problem, solution.weights, sparse), predict(problem, solution.weights, case.x)
-        )
+    truth = case.truth(formulation, 10.0)
+    solution = fit(problem, sparse, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
+    assert_optimal(solution, truth, CLOSE)
+    assert_near(solution.weights, truth, CLOSE)
+    found, dense = (predict(problem, solution.weights, x) for x in (sparse, case.x))
+    np.testing.assert_array_equal(found, dense)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("output_features", [0, 3])
-def test_a_linear_kernel_is_the_linear_machine(x64, output_features):
-    case = random_case(8, n=13, output_features=output_features)
-    fresh = np.random.default_rng(9).normal(size=(40, 5))
-    problem = kernel_multiclass(
-        13, 4, output_features=case.output_features, loss=case.loss, dtype="float64"
-    )
-    inputs = kernel_inputs(case.x @ case.x.T)
-    for formulation in ("svm1_slack", "svm2_margin"):
-        truth = case.truth(formulation, 10.0)
-        solution = fit(problem, inputs, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
-        assert_optimal(solution, truth)
-        kernels = kernel_inputs(fresh @ case.x.T, self_kernel=(fresh**2).sum(axis=1))
-        rows = np.eye(4) if case.output_features is None else case.output_features
-        scores = fresh @ truth.w.reshape(5, -1) @ rows.T
-        assert_best(predict(problem, solution.weights, kernels), scores)
+@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
+def test_a_linear_kernel_is_the_linear_machine(x64, formulation):
+    case = random_case(8, n=13, output_features=3)
+    fresh, rows = np.random.default_rng(9).normal(size=(40, 5)), case.output_features
+    problem = kernel_multiclass(13, 4, output_features=rows, loss=case.loss, dtype="float64")
+    inputs, truth = kernel_inputs(case.x @ case.x.T), case.truth(formulation, 10.0)
+    solution = fit(problem, inputs, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
+    assert_optimal(solution, truth, CLOSE)
+    kernels = kernel_inputs(fresh @ case.x.T, self_kernel=(fresh**2).sum(axis=1))
+    scores = fresh @ truth.w.reshape(5, -1) @ rows.T
+    assert_best(predict(problem, solution.weights, kernels), scores)
 
 
 @pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_slack"])
 def test_support_outputs_span_the_weights(x64, formulation):
     """w = sum alpha delta Psi_i(y) (3.28) over the pairs that `support_outputs` names."""
     case = random_case(9)
-    solution = fit(
-        case.problem(), case.x, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN
-    )
+    solution = case.fit(formulation, 10.0, tolerance=FINE, settings=GROWN)
     support, psi = support_outputs(solution), case.psi()
     dpsi = psi[support.example, case.y[support.example]] - psi[support.example, support.output]
     scale = np.linalg.norm(flat(solution.weights))
@@ -199,26 +145,19 @@ def test_integer_inputs_are_features_like_any_other(x64):
     case = random_case(10)
     levels = np.clip(np.round(np.abs(case.x) * 12), 0, 200).astype(np.uint8)
     exact = case._replace(x=levels.astype(float)).truth("svm1", 0.01)
-    for way in WAYS:
-        settings = Settings(variant="subspace", working_sets=way, capacity=4)
-        solution = fit(
-            case.problem(), levels, case.y, "svm1", 0.01, tolerance=1e-7, settings=settings
-        )
-        assert_optimal(solution, exact, 1e-7)
-        norms = (levels.astype(float) ** 2).sum(axis=1)
-        found = np.asarray(solution.state.sets.gram[0])
-        if found.size:  # |delta Psi_i(y)|^2 = 2 |x_i|^2
-            np.testing.assert_allclose(found[:12, 1, 1], 2 * norms, rtol=1e-12)
+    settings = Settings(variant="subspace", working_sets="grown", capacity=4)
+    solution = case._replace(x=levels).fit("svm1", 0.01, tolerance=1e-7, settings=settings)
+    assert_optimal(solution, exact, 1e-7)
+    norms = (levels.astype(float) ** 2).sum(axis=1)
+    found = np.asarray(solution.state.sets.gram[0])  # |delta Psi_i(y)|^2 = 2 |x_i|^2
+    np.testing.assert_allclose(found[:12, 1, 1], 2 * norms, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n, k", [(1, 2), (30, 6)])
-def test_other_sizes(x64, n, k):
-    case = random_case(11, n=n, k=k, d=7)
+def test_one_example_of_two_classes(x64):
+    case = random_case(11, n=1, k=2)
     for formulation in SOFT:
-        solution = fit(
-            case.problem(), case.x, case.y, formulation, 30.0, tolerance=FINE, settings=FULL
-        )
-        assert_optimal(solution, case.truth(formulation, 30.0))
+        solution = case.fit(formulation, 30.0, tolerance=FINE, settings=FULL)
+        assert_optimal(solution, case.truth(formulation, 30.0), CLOSE)
 
 
 def test_duplicates_and_contradictions(x64):
@@ -228,26 +167,5 @@ def test_duplicates_and_contradictions(x64):
     twice = case._replace(x=x, y=y.astype(np.int32))
     for formulation in SOFT:
         for C in (1.0, 100.0):
-            solution = fit(
-                twice.problem(), twice.x, twice.y, formulation, C, tolerance=FINE, settings=GROWN
-            )
-            assert_optimal(solution, twice.truth(formulation, C))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("formulation", SOFT)
-def test_sweeps_cut_down_to_active_slots_reach_the_optimum(x64, formulation):
-    """Three slots of six an example, with the mass of the others frozen in between.
-
-    To 1e-4: the last digits of the primal are slow for block ascent, cut down or not (SVM2 here is
-    still 1e-5 apart after 500 passes over three slots as over all six).
-    """
-    case = random_case(seed=3, n=24, k=6)
-    settings = Settings(variant="subspace", working_sets="enumerated", active=3, group=8)
-    solution = fit(
-        case.problem(), case.x, case.y, formulation, 5.0, tolerance=1e-4, settings=settings
-    )
-    assert solution.status.solved, solution.message
-    truth = case.truth(formulation, 5.0).objective
-    assert solution.dual <= truth * (1 + 1e-9) and solution.primal >= truth * (1 - 1e-9)
-    assert solution.primal == pytest.approx(truth, rel=1e-4)
+            solution = twice.fit(formulation, C, tolerance=FINE, settings=GROWN)
+            assert_optimal(solution, twice.truth(formulation, C), CLOSE)

@@ -51,7 +51,6 @@ RUNS = {
     "grown, in files": classes(block_bytes=1),
     "slots that double": classes(GROWN._replace(capacity=2)),
     "enumerated": classes(SUBSPACE._replace(working_sets="enumerated")),
-    "svm2": classes(formulation="svm2_slack"),
     "sentences": sentences,
 }
 

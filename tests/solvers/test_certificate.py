@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, fit, joint_feature
+from jaxstruct import Settings, joint_feature
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import (
@@ -40,23 +40,21 @@ def test_every_round_states_the_truth(x64, formulation, variant):
     """Primal, dual, slack and violation of each round, from its weights and multipliers alone."""
     case = case_for(formulation, seed=1)
     weights = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], len(case.y))
-    psi, losses, seen = case.psi(), case.loss[case.y], []
-    C = 20.0
-    optimum = case.truth(formulation, C, weights).objective
-    data = problem(formulation, psi, losses, case.y, C, weights)
+    C, seen = 20.0, []
+    optimum = case.optimum(formulation, C, weights)
+    given = *case.listed(), C, weights
+    data = problem(formulation, *given)
 
     def check(progress):
         certificate, state = progress.info.certificate, progress.state
         w = flat(state.weights)
         beta = dense_beta(state.sets, len(case.y), 4)
-        dual = dual_value(formulation, beta, psi, losses, case.y, C, weights)
+        dual = dual_value(formulation, beta, *given)
         assert dual.feasible, dual.violation
         assert certificate.dual == pytest.approx(dual.value, rel=1e-10, abs=1e-12)
         assert certificate.dual <= optimum * (1 + 1e-10)
         if np.isfinite(certificate.primal):
-            primal = primal_value(
-                formulation, certificate.scale * w, psi, losses, case.y, C, weights
-            )
+            primal = primal_value(formulation, certificate.scale * w, *given)
             assert certificate.primal == pytest.approx(primal, rel=1e-10)
         assert certificate.primal >= optimum * (1 - 1e-9)
         used = weights > 0
@@ -66,25 +64,14 @@ def test_every_round_states_the_truth(x64, formulation, variant):
         assert progress.primal >= progress.dual - 1e-9 * abs(progress.dual)
         seen.append(certificate)
 
-    solution = fit(
-        case.problem(),
-        case.x,
-        case.y,
-        formulation,
-        C,
-        tolerance=1e-6,
-        settings=VARIANTS[variant],
-        example_weights=weights,
-        callback=check,
-        max_passes=60,
-    )
+    options = {"settings": VARIANTS[variant], "example_weights": weights, "callback": check}
+    solution = case.fit(formulation, C, tolerance=1e-6, max_passes=60, **options)
     assert len(seen) == solution.statistics.passes == len(solution.statistics.history.primal)
     assert solution.primal == min(one.primal for one in seen)
     assert solution.dual == max(one.dual for one in seen)
     assert solution.gap == solution.primal - solution.dual
-    assert primal_value(
-        formulation, flat(solution.weights), psi, losses, case.y, C, weights
-    ) == pytest.approx(solution.primal, rel=1e-9)
+    exact = primal_value(formulation, flat(solution.weights), *given)
+    assert exact == pytest.approx(solution.primal, rel=1e-9)
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -92,22 +79,13 @@ def test_every_round_states_the_truth(x64, formulation, variant):
 def test_float32_never_claims_more_than_the_optimum(formulation, C):
     """P >= optimum >= D, up to rounding: the dual variables must be feasible in float32 too."""
     case = case_for(formulation, seed=5)
-    optimum = case.truth(formulation, C).objective
+    optimum = case.optimum(formulation, C)
     for settings in (GROWN, EVERY):
-        solution = fit(
-            case.problem("float32"),
-            case.x,
-            case.y,
-            formulation,
-            C,
-            tolerance=1e-5,
-            settings=settings,
-            max_passes=40,
+        solution = case.fit(
+            formulation, C, "float32", tolerance=1e-5, settings=settings, max_passes=40
         )
         beta = dense_beta(solution.state.sets, len(case.y), 4)
-        value = dual_value(
-            formulation, beta, case.psi(), case.loss[case.y], case.y, C, tolerance=2e-6
-        )
+        value = dual_value(formulation, beta, *case.listed(), C, tolerance=2e-6)
         assert value.feasible, value.violation
         assert solution.dual <= optimum * (1 + 3e-6)
         assert solution.primal >= optimum * (1 - 3e-6)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status, fit
+from jaxstruct import Settings, Status
 from tests.solvers.cases import FULL, dense_beta, flat, of_slack, random_case
 from tests.truth.quadratic_program import dual_value, primal_value, slacks
 from tests.truth.quadratic_program import problem as enumerated
@@ -21,7 +21,7 @@ def watched(case, formulation="svm1_margin", C=20.0, **options):
     """(solution, what the callback saw)."""
     seen = []
     options = {"tolerance": 1e-6, "settings": GROWN, "max_passes": 60} | options
-    solution = fit(case.problem(), case.x, case.y, formulation, C, callback=seen.append, **options)
+    solution = case.fit(formulation, C, callback=seen.append, **options)
     return solution, seen
 
 
@@ -89,7 +89,7 @@ def test_an_estimate_that_is_small_enough_is_proved_at_once(x64, formulation):
     )
     seldom, seen = watched(case, formulation, settings=SELDOM, tolerance=1e-5, max_passes=900)
     assert often.status == seldom.status == Status.CONVERGED
-    optimum = case.truth(formulation, 20.0).objective
+    optimum = case.optimum(formulation, 20.0)
     assert seldom.dual <= optimum * (1 + 1e-9) and seldom.primal >= optimum * (1 - 1e-9)
     assert seldom.statistics.passes < 2 * often.statistics.passes + 10
     proved = [p for p in seen if p.info.certificate is not None]
@@ -143,16 +143,7 @@ def test_what_a_callback_stops_is_certified(x64, stop_at):
         seen.append(passed)
         return passed.passes == stop_at
 
-    solution = fit(
-        case.problem(),
-        case.x,
-        case.y,
-        "svm1_margin",
-        20.0,
-        settings=SELDOM,
-        tolerance=1e-9,
-        callback=stop,
-    )
+    solution = case.fit("svm1_margin", 20.0, settings=SELDOM, tolerance=1e-9, callback=stop)
     assert solution.status == Status.STOPPED and len(seen) == stop_at
     assert all(passed.info.certificate is None for passed in seen)
     primal, dual = values(case, "svm1_margin", 20.0, seen[-1].state)

@@ -10,9 +10,10 @@ import pytest
 
 from jaxstruct.chains.losses import label_weights
 from jaxstruct.chains.structure import chain
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
 from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for
-from tests.chains.enumeration import COSTS, SETTINGS, N, enumerated, loss_in_numpy
+from tests.chains.enumeration import SETTINGS, N, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
@@ -21,6 +22,7 @@ from tests.solvers.test_oracle import required
 EACH = pytest.mark.parametrize(
     "setting", thorough_after(2, SETTINGS), ids=[s.name for s in SETTINGS]
 )
+WITHOUT_LOSS = ("svm0", "svm1", "svm2")
 ADDITIVE = [SETTINGS[0], SETTINGS[1], SETTINGS[3], SETTINGS[5]]
 
 
@@ -147,7 +149,23 @@ def test_levels_of_any_costs_bracket_the_truth(x64, costs):
         assert exact >= 0.95 * N and np.mean(excess) < 1e-2 and np.median(excess) < 1e-9
 
 
-def test_impossible_oracles_are_errors():
-    """svm2_margin wants sqrt(Delta) - margin: no decode and no search serves it."""
-    with refused("svm2_margin needs the loss levels"):
-        oracle_for(chain(1, 3, loss=COSTS, slack_search=True), FORMULATIONS["svm2_margin"])
+def test_the_shortest_way_is_chosen():
+    """By what the structure offers; no decode and no search serves svm2_margin, sqrt(Delta) - m."""
+    S, costs = 3, 1.5 * (1 - np.eye(3))
+
+    def chosen(problem, name):
+        return oracle_for(problem, FORMULATIONS[name])
+
+    for name in FORMULATIONS:
+        assert chosen(multiclass(2, 3), name) == "contenders"
+        additive = dict.fromkeys(WITHOUT_LOSS, "best_wrong")
+        additive["svm1_margin"] = "loss_augmented_decode"
+        assert chosen(chain(2, S), name) == additive.get(name, "best_by_level")
+        assert chosen(chain(2, S, loss=costs), name) == additive.get(name, "best_by_level")
+        searching = chain(2, S, slack_search=True)
+        if name == "svm2_margin":
+            refused("svm2_margin needs the loss levels", chosen, searching, name)
+            continue
+        assert chosen(searching, name) == additive.get(name, "searched")
+        zero_one = chain(2, S, loss="zero_one")
+        assert chosen(zero_one, name) == ("best_wrong" if name in WITHOUT_LOSS else "best_by_level")

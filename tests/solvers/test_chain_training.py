@@ -13,9 +13,8 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.chains.enumeration import LOSSES
 from tests.chains.structure_cases import RICH, Model, random_sequences
-from tests.solvers.cases import FULL, SOFT, flat, of_slack
+from tests.solvers.cases import FULL, assert_near, assert_optimal, flat
 from tests.solvers.chain_training import Training
-from tests.solvers.test_oracle import required
 
 SUBSPACE = Settings(variant="subspace")
 CLOSE = 1e-7
@@ -38,22 +37,14 @@ def case_for(formulation, **options):
     return Training(separable=formulation == "svm0", **options)
 
 
-def assert_optimal(solution, truth, tolerance=CLOSE):
-    assert solution.status == Status.CONVERGED
-    assert solution.primal == pytest.approx(truth.objective, rel=tolerance)
-    assert solution.dual == pytest.approx(truth.objective, rel=tolerance)
-
-
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_full_variant(x64, formulation):
     case = case_for(formulation)
     for C in (1.0, 50.0):
         solution, _, _ = trained(case, formulation, C)
         truth = case.truth(formulation, C)
-        assert_optimal(solution, truth)
-        # P is 1-strongly convex in w, so |w - w*|^2 <= 2 (P(w) - P*)
-        distance = np.linalg.norm(flat(solution.weights) - truth.w)
-        assert distance <= np.sqrt(4 * CLOSE * truth.objective)
+        assert_optimal(solution, truth, CLOSE)
+        assert_near(solution.weights, truth, CLOSE)
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -61,7 +52,7 @@ def test_subspace_variant_in_buckets(x64, formulation):
     case = case_for(formulation)
     solution, x, _ = trained(case, formulation, 3.0, SUBSPACE, bucketed=True)
     assert len(x.parts) == 2
-    assert_optimal(solution, case.truth(formulation, 3.0))
+    assert_optimal(solution, case.truth(formulation, 3.0), CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +60,8 @@ def test_subspace_variant_in_buckets(x64, formulation):
     [
         ("sparse", True, FULL, ("svm1_slack", "svm1_margin")),
         ("kernel", True, SUBSPACE, ("svm2_slack", "svm2_margin")),
-        ("kernel", False, FULL, ("svm1_margin",)),
     ],
-    ids=["sparse-full", "kernel-subspace", "kernel-full"],
+    ids=["sparse-full", "kernel-subspace"],
 )
 def test_sparse_and_kernel_tokens(x64, way, bucketed, settings, formulations):
     """Degree-2 features are written down for the truth only."""
@@ -79,7 +69,7 @@ def test_sparse_and_kernel_tokens(x64, way, bucketed, settings, formulations):
     for formulation in formulations:
         solution, x, problem = trained(case, formulation, 3.0, settings, bucketed=bucketed)
         truth = case.truth(formulation, 3.0)
-        assert_optimal(solution, truth)
+        assert_optimal(solution, truth, CLOSE)
         assert_best(case, predict(problem, solution.weights, x), truth.w)
 
 
@@ -97,7 +87,7 @@ def assert_best(case, predicted, w):
     assert (F[rows, place] >= F.max(axis=1) - 1e-3 * np.abs(F).max()).all()
 
 
-@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm2"])
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_triples_ends_pairs_constraints(x64, formulation):
     case = Training(model=RICH, loss="squares", constrained=True)
     assert not case.every().several.all()  # some have no other output at all
@@ -105,37 +95,16 @@ def test_triples_ends_pairs_constraints(x64, formulation):
     settings = FULL if formulation == "svm1_margin" else FULL._replace(checked_examples=0)
     solution, x, problem = trained(case, formulation, 3.0, settings)
     truth = case.truth(formulation, 3.0)
-    assert_optimal(solution, truth)
+    assert_optimal(solution, truth, CLOSE)
     assert_best(case, predict(problem, solution.weights, x), truth.w)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack"])
-def test_float32(formulation):
+def test_float32():
     case = Training()
-    solution, _, _ = trained(case, formulation, 3.0, dtype="float32")
+    solution, _, _ = trained(case, "svm1_margin", 3.0, dtype="float32")
     assert solution.weights["emissions"].dtype == "float32"
-    assert_optimal(solution, case.truth(formulation, 3.0), 1.2e-5)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("formulation", SOFT)
-def test_slacks_bound_the_empirical_risk(x64, formulation):
-    """Propositions 9 and 12; of SVM2 the mean of xi^2."""
-    case = Training()
-    solution, x, problem = trained(case, formulation, 1.0)
-    every, delta = case.every(), case.every().losses("hamming")
-    predicted = predict(problem, solution.weights, x)
-    place = (every.outputs == predicted[:, None]).all(axis=2).argmax(axis=1)
-    rescaled = "_" in formulation
-    risk = (delta if rescaled else delta > 0)[np.arange(case.n), place].mean()
-    margins = (every.psi[:, :1] - every.psi) @ of_slack(solution)
-    H = required(formulation, delta, margins)
-    H[:, 0] = 0.0
-    H[~every.several] = 0.0
-    np.testing.assert_allclose(solution.slack, H.max(axis=1), atol=1e-9)
-    power = 2 if formulation.startswith("svm2") else 1
-    assert (solution.slack**power).mean() >= risk > 0
+    assert_optimal(solution, case.truth("svm1_margin", 3.0), 1.2e-5)
 
 
 @pytest.mark.thorough
@@ -144,16 +113,8 @@ def test_searched_oracle_still_certifies(x64):
     case = Training(loss="costs")
     data = case.data()
     problem = data.problem(case.model, loss=LOSSES["costs"])
-    solution = fit(
-        problem,
-        data.inputs("dense"),
-        data.y,
-        "svm1_slack",
-        3.0,
-        settings=FULL,
-        tolerance=1e-6,
-        max_passes=60,
-    )
+    options = {"settings": FULL, "tolerance": 1e-6, "max_passes": 60}
+    solution = fit(problem, data.inputs("dense"), data.y, "svm1_slack", 3.0, **options)
     truth = case.truth("svm1_slack", 3.0).objective
     assert solution.dual <= truth * (1 + 1e-9) and truth <= solution.primal * (1 + 1e-9)
     assert solution.dual >= 0.99 * truth  # its planes are good ones
@@ -161,28 +122,7 @@ def test_searched_oracle_still_certifies(x64):
 
 
 @pytest.mark.thorough
-def test_support_outputs_rebuild_the_weights(x64):
-    """w = sum alpha (Psi(x_i, y_i) - Psi(x_i, y)), bucket by bucket."""
-    case = Training()
-    solution, _, _ = trained(case, "svm1_slack", 3.0, SUBSPACE, bucketed=True)
-    support, w, start = support_outputs(solution), 0.0, 0
-    every = case.every()
-    for part in support.output:
-        for y in np.asarray(part):
-            i, alpha = support.example[start], support.alpha[start]
-            real = case.data().length[i]
-            place = (every.outputs[i, :, :real] == y[:real]).all(axis=1).argmax()
-            w = w + alpha * (every.psi[i, 0] - every.psi[i, place])
-            start += 1
-    assert start == len(support.alpha)
-    truth = case.truth("svm1_slack", 3.0)
-    assert np.linalg.norm(w - truth.w) <= np.sqrt(4 * CLOSE * truth.objective)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "way, group, active", [("sparse", 1, None), ("dense", 4, None), ("dense", 4, 0)]
-)
+@pytest.mark.parametrize("way, group, active", [("sparse", 1, None), ("dense", 4, 0)])
 def test_long_sequences_move_by_where_planes_differ(x64, way, group, active):
     """Sweeps read only where planes differ; w and the dual stay those of the planes."""
     data = random_sequences(5, 12, 21, 4, 3, shortest=5)

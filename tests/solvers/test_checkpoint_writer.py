@@ -80,19 +80,6 @@ def test_a_run_started_from_a_checkpoint_ends_at_the_same_optimum(tmp_path, sett
     assert len(more.trace.seconds) == 3 + more.statistics.passes
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("settings", [SWEEPS, GROWN])
-def test_checkpoints_change_nothing_of_a_run(tmp_path, settings):
-    """Not even where a pass is made for one, since no round was certified yet."""
-    problem, path = multiclass(D, K), tmp_path / "run.npz"
-    plain = train(problem, settings, max_passes=6)
-    kept = train(problem, settings, max_passes=6, checkpoint=path, checkpoint_seconds=0)
-    for a, b in zip(plain.trace[3:], kept.trace[3:], strict=True):
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(plain.weights["weights"], kept.weights["weights"])
-    assert plain.statistics.oracle_calls == kept.statistics.oracle_calls
-
-
 def test_a_checkpoint_is_written_when_its_time_has_come(tmp_path, monkeypatch):
     clock, seen, path = [0.0], [], tmp_path / "run.npz"
     monkeypatch.setattr(checkpoint_writer.time, "monotonic", lambda: clock[0])

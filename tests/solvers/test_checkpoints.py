@@ -97,41 +97,6 @@ def test_every_leaf_comes_back_bit_by_bit(tmp_path, variant, formulation, dtype)
     assert loaded.statistics._fields == solution.statistics._fields
 
 
-@pytest.mark.parametrize(
-    "formulation, variant", [("svm1_margin", "subspace"), ("svm2", "subspace"), ("svm1", "full")]
-)
-def test_a_loaded_run_goes_on_to_the_same_optimum(tmp_path, formulation, variant):
-    X, y = data()
-    path, settings = tmp_path / "run.npz", Settings(variant=variant)
-    with jax.enable_x64(True):
-        problem = multiclass(D, K, dtype="float64")
-
-        def train(passes, start=None):
-            return fit(
-                problem,
-                X,
-                y,
-                formulation,
-                C,
-                tolerance=1e-7,
-                max_passes=passes,
-                start=start,
-                settings=settings,
-            )
-
-        whole, part = train(3000), train(3)
-        assert whole.status is Status.CONVERGED and part.status is Status.PASS_LIMIT
-        save_solution(path, part)
-        loaded = load_solution(path, problem)
-        first, last, live = train(1, loaded), train(3000, loaded), train(3000, part)
-    assert part.dual > 0 and first.dual >= part.dual > whole.dual * 1e-3
-    assert last.status is Status.CONVERGED
-    assert last.primal == pytest.approx(whole.primal, rel=2e-7)
-    np.testing.assert_array_equal(
-        last.statistics.history[3:], live.statistics.history[3:]
-    )  # exactly as if it had never been on disk
-
-
 def test_kernel_problems_round_trip(tmp_path):
     X, y = data()
     problem = kernel_multiclass(N, K)

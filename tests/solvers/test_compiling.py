@@ -57,16 +57,7 @@ def test_the_second_run_compiles_nothing(name):
     case = random_case(0, d=d, k=3)
 
     def compilations(case, formulation="svm1", C=1.0, **options):
-        solution = fit(
-            case.problem("float32"),
-            case.x,
-            case.y,
-            formulation,
-            C,
-            settings=settings,
-            max_passes=4,
-            **options,
-        )
+        solution = case.fit(formulation, C, "float32", settings=settings, max_passes=4, **options)
         return solution.statistics.compilations
 
     assert compilations(case) > 0

@@ -194,18 +194,6 @@ def test_a_right_problem_passes_with_all_its_outputs():
     assert set(report.oracles.values()) == {"contenders"} and max(report.excess.values()) < 1e-4
 
 
-def test_levels_and_space_are_compared_too():
-    def wrong_level(theta, y_true):
-        return WAYS["exact"](theta, y_true)._replace(losses=all_losses(y_true) + 0.25)
-
-    with pytest.raises(ValueError, match="the oracle's loss and score of an output differ"):
-        check_problem(problem_of("exact", contenders=wrong_level), X, Y)
-    right = problem_of("exact")
-    norms = Partial(lambda x, y_true, outputs: 2 * right.space.plane_norms(x, y_true, outputs))
-    with pytest.raises(ValueError, match="1. space.plane_norms differs from what"):
-        check_problem(right._replace(space=right.space._replace(plane_norms=norms)), X, Y)
-
-
 @pytest.mark.thorough
 def test_differences_of_planes_are_compared_too():
     """Long sequences, whose planes are read where they differ: one of the two is off.

@@ -9,7 +9,6 @@ from jaxstruct import Ragged, Settings, fit, fit_path, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.padding import bucketed
 from jaxstruct.data.digit_words import load_digit_words
-from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.validation import checks
 from jaxstruct.solvers.warm_start import restart
 from tests.lib.refusals import refused
@@ -57,10 +56,10 @@ def start_of(case, formulation, solution, C, weights=None):
 @pytest.mark.parametrize("formulation", SOFT)
 def test_the_start_is_feasible_and_worth_something(x64, formulation, C):
     case = random_case(2)
-    solution = fit(case.problem(), case.x, case.y, formulation, 2.0, tolerance=1e-8, settings=FULL)
+    solution = case.fit(formulation, 2.0, tolerance=1e-8, settings=FULL)
     start, state = start_of(case, formulation, solution, C)
     assert start.feasible, start.violation
-    assert 0 < start.value <= case.truth(formulation, C).objective * (1 + 1e-9)
+    assert 0 < start.value <= case.optimum(formulation, C) * (1 + 1e-9)
     np.testing.assert_allclose(flat(state.weights), start.w, atol=1e-10)
     old, new = (dense_beta(each.sets, len(case.y), 4) for each in (solution.state, state))
     np.testing.assert_allclose(new / new.sum(), old / old.sum(), atol=1e-9)  # all in one proportion
@@ -72,8 +71,8 @@ def test_a_start_makes_a_run_shorter(x64):
     case = random_case(3)
     settings = Settings(variant="subspace", working_sets="grown", group=1)
     options = dict(tolerance=1e-7, settings=settings)
-    cold = fit(case.problem(), case.x, case.y, "svm1_margin", 5.0, **options)
-    warm = fit(case.problem(), case.x, case.y, "svm1_margin", 5.0, start=cold, **options)
+    cold = case.fit("svm1_margin", 5.0, **options)
+    warm = case.fit("svm1_margin", 5.0, start=cold, **options)
     assert warm.status.solved and warm.statistics.passes < cold.statistics.passes / 2
     assert warm.primal == pytest.approx(cold.primal, rel=2e-7)
 
@@ -108,22 +107,14 @@ def test_a_path_takes_less_than_half_the_rounds_of_cold_starts(monkeypatch):
 def test_new_example_weights_leave_the_start_feasible(x64):
     """svm1's caps are C v_i / n: multipliers above a smaller cap would certify a wrong dual."""
     case = random_case(4)
-    solution = fit(case.problem(), case.x, case.y, "svm1", 5.0, tolerance=1e-8, settings=FULL)
+    solution = case.fit("svm1", 5.0, tolerance=1e-8, settings=FULL)
     weights = np.where(np.arange(12) % 2, 0.1, 1.0)
     start, _ = start_of(case, "svm1", solution, 5.0, weights)
     assert start.feasible, start.violation
-    again = fit(
-        case.problem(),
-        case.x,
-        case.y,
-        "svm1",
-        5.0,
-        tolerance=1e-8,
-        settings=FULL,
-        start=solution,
-        example_weights=weights,
+    again = case.fit(
+        "svm1", 5.0, tolerance=1e-8, settings=FULL, start=solution, example_weights=weights
     )
-    optimum = case.truth("svm1", 5.0, weights).objective
+    optimum = case.optimum("svm1", 5.0, weights)
     assert again.dual <= optimum * (1 + 1e-9)
     assert again.primal == pytest.approx(optimum, rel=1e-7)
 
@@ -144,19 +135,3 @@ def test_what_cannot_be_started_from_is_refused(x64):
             settings=FULL,
             start=solution,
         )
-
-
-@pytest.mark.thorough
-def test_owning_the_loop_gives_what_fit_gives(x64):
-    """init and step, the public pieces, by hand."""
-    case = random_case(6)
-    run = case.run("svm2_margin", 10.0, FULL)
-    state, dual = cutting_plane.init(run), -np.inf
-    for clock in range(1, 13):
-        state, info = cutting_plane.step(run, state, 1e-9)
-        assert info.certificate.dual >= dual - 1e-12 and state.clock == clock
-        assert info.oracle_calls == 12 and info.slack.shape == (16,)
-        dual = info.certificate.dual
-    optimum = case.truth("svm2_margin", 10.0).objective
-    assert dual == pytest.approx(optimum, rel=1e-8)
-    assert info.certificate.primal == pytest.approx(optimum, rel=1e-8)

@@ -1,7 +1,4 @@
-# ruff: noqa: E501
 """Structures with one mistake each: which are named, which are refused, and no false CONVERGED.
-
-`python -m tests.solvers.test_planted_mistakes` prints a table of them all.
 
 One structure of four classes; what is wrong is a number that its functions read, so that all of
 them share their compiled programs. Its optimum is that of a QP with every constraint.
@@ -235,68 +232,58 @@ def optimum(formulation, name="loss", code=0):
 DIFFERS = "the oracle's loss and score of an output differ"
 NO_ARGMAX = "model.decode does not return an argmax"
 NAMED = [
-    (
-        "potentials",
-        1,
-        "at w = 0 a floating-point leaf of theta is not 0",
-        "theta + .5: not linear in w",
-    ),
-    ("potentials", 2, "model.potentials is not linear in w", "tanh of theta"),
-    ("potentials", 3, "model.loss is not finite", "theta is NaN"),
-    ("score", 1, "model.score is not linear in theta", "the absolute value: not linear"),
-    ("score", 2, NO_ARGMAX, "twice theta_y of a rare class, decode without"),
-    ("decode", 1, NO_ARGMAX, "argmin in place of argmax"),
-    ("decode", 2, NO_ARGMAX, "never answers a rare class"),
-    ("decode", 4, NO_ARGMAX, "the class after the best"),
-    ("loss", 1, r"model.loss\(y, y\) is not 0", "loss(y, y) = 1"),
-    ("loss", 2, "model.loss is negative", "negative"),
-    ("loss", 3, "model.loss is not finite", "NaN for a rare class"),
-    ("loss", 4, DIFFERS, "of rare true classes 1 more than the oracle's"),
-    ("loss", 5, DIFFERS, "of rare true classes half of the oracle's"),
-    ("loss", 6, DIFFERS, "transposed against the oracle's"),
-    ("loss", 7, "model.loss is not finite", "infinite for a rare class"),
-    ("contenders", 1, DIFFERS, "losses + .5 for a rare true class"),
-    ("contenders", 2, DIFFERS, "half the losses for a rare true class"),
-    ("contenders", 3, DIFFERS, "losses transposed"),
-    ("contenders", 4, "contenders includes the true output", "the true output is one"),
-    ("contenders", 5, "the oracle misses an output", "a class is missing"),
-    ("contenders", 6, "the oracle misses an output", "a class is missing for rare true ones"),
-    ("contenders", 7, DIFFERS, "scores + .25"),
-    ("contenders", 9, DIFFERS + "|includes the true output", "`output` answers the class after"),
-    (
-        "all_outputs",
-        1,
-        "all_outputs does not list the true output first",
-        "the true output is not first",
-    ),
-    ("all_outputs", 2, "all_outputs does not list an output", "a gap"),
-    ("all_outputs", 3, "all_outputs lists an output twice", "an output twice"),
-    ("add", 1, "space.add is not the transpose", "twice the transpose"),
-    ("add", 2, "space.add is not the transpose", "minus the transpose"),
-    ("add", 3, "space.add is not the transpose", "the transpose with features reversed"),
-    ("gram_action", 1, "space.gram_action differs", "twice A A'"),
-    ("plane_scores", 1, "space.plane_scores differs", ".5 more for a rare class"),
-    ("combine", 1, "space.combine differs", "c^2 in place of c"),
-    ("plane_values", 1, "space.plane_values differs", "twice F"),
-    ("add_planes", 1, "space.add_planes differs", "minus the sum"),
-    ("plane_gram", 1, "space.plane_gram differs", "1 more off the diagonal"),
-    ("plane_norms", 1, "space.plane_norms differs", "half"),
-    ("squared_norm", 1, "space.squared_norm differs", "twice the norm"),
-    ("log_loss", 1, "inference.log_loss is not", "Z without the true output"),
-    ("log_loss", 2, "inference.log_loss is not", "max in place of log Z"),
-    ("marginals", 1, "inference.marginals is not the mean", "of twice theta"),
-    ("marginals", 2, "inference.log_partition is not log sum_y exp F", "log Z + .5"),
-    ("marginals", 3, "inference.marginals is not the mean", "classes reversed"),
-    ("k_best", 1, "inference.k_best is not", "the worst"),
-    ("k_best", 2, "inference.k_best is not", "scores of other outputs"),
-    ("sample", 1, "inference.sample is not one of the outputs", "beyond the classes"),
-    ("softmax_margin", 1, "inference.softmax_margin is not", "loss 1 throughout"),
-    ("augmented_k_best", 1, "inference.augmented_k_best is not", "minus the loss"),
+    ("potentials", 1, "at w = 0 a floating-point leaf of theta is not 0"),  # theta + .5
+    ("potentials", 2, "model.potentials is not linear in w"),  # tanh of theta
+    ("potentials", 3, "model.loss is not finite"),  # theta is NaN
+    ("score", 1, "model.score is not linear in theta"),  # the absolute value: not linear
+    ("score", 2, NO_ARGMAX),  # twice theta_y of a rare class, decode without
+    ("decode", 1, NO_ARGMAX),  # argmin in place of argmax
+    ("decode", 2, NO_ARGMAX),  # never answers a rare class
+    ("decode", 4, NO_ARGMAX),  # the class after the best
+    ("loss", 1, r"model.loss\(y, y\) is not 0"),  # loss(y, y) = 1
+    ("loss", 2, "model.loss is negative"),  # negative
+    ("loss", 3, "model.loss is not finite"),  # NaN for a rare class
+    ("loss", 4, DIFFERS),  # of rare true classes 1 more than the oracle's
+    ("loss", 5, DIFFERS),  # of rare true classes half of the oracle's
+    ("loss", 6, DIFFERS),  # transposed against the oracle's
+    ("loss", 7, "model.loss is not finite"),  # infinite for a rare class
+    ("contenders", 1, DIFFERS),  # losses + .5 for a rare true class
+    ("contenders", 2, DIFFERS),  # half the losses for a rare true class
+    ("contenders", 3, DIFFERS),  # losses transposed
+    ("contenders", 4, "contenders includes the true output"),  # the true output is one
+    ("contenders", 5, "the oracle misses an output"),  # a class is missing
+    ("contenders", 6, "the oracle misses an output"),  # a class is missing for rare true ones
+    ("contenders", 7, DIFFERS),  # scores + .25
+    ("contenders", 9, DIFFERS + "|includes the true output"),  # `output` answers the class after
+    ("all_outputs", 1, "all_outputs does not list the true output first"),
+    ("all_outputs", 2, "all_outputs does not list an output"),  # a gap
+    ("all_outputs", 3, "all_outputs lists an output twice"),  # an output twice
+    ("add", 1, "space.add is not the transpose"),  # twice the transpose
+    ("add", 2, "space.add is not the transpose"),  # minus the transpose
+    ("add", 3, "space.add is not the transpose"),  # the transpose with features reversed
+    ("gram_action", 1, "space.gram_action differs"),  # twice A A'
+    ("plane_scores", 1, "space.plane_scores differs"),  # .5 more for a rare class
+    ("combine", 1, "space.combine differs"),  # c^2 in place of c
+    ("plane_values", 1, "space.plane_values differs"),  # twice F
+    ("add_planes", 1, "space.add_planes differs"),  # minus the sum
+    ("plane_gram", 1, "space.plane_gram differs"),  # 1 more off the diagonal
+    ("plane_norms", 1, "space.plane_norms differs"),  # half
+    ("squared_norm", 1, "space.squared_norm differs"),  # twice the norm
+    ("log_loss", 1, "inference.log_loss is not"),  # Z without the true output
+    ("log_loss", 2, "inference.log_loss is not"),  # max in place of log Z
+    ("marginals", 1, "inference.marginals is not the mean"),  # of twice theta
+    ("marginals", 2, "inference.log_partition is not log sum_y exp F"),  # log Z + .5
+    ("marginals", 3, "inference.marginals is not the mean"),  # classes reversed
+    ("k_best", 1, "inference.k_best is not"),  # the worst
+    ("k_best", 2, "inference.k_best is not"),  # scores of other outputs
+    ("sample", 1, "inference.sample is not one of the outputs"),  # beyond the classes
+    ("softmax_margin", 1, "inference.softmax_margin is not"),  # loss 1 throughout
+    ("augmented_k_best", 1, "inference.augmented_k_best is not"),  # minus the loss
 ]
 HARMLESS = [("decode", 3, ""), ("contenders", 8, "")]  # ties to the last; bounds below the answer
 
 
-@pytest.mark.parametrize("name, code, match", [each[:3] for each in NAMED])
+@pytest.mark.parametrize("name, code, match", NAMED)
 def test_check_problem_names_it_once(name, code, match):
     with pytest.raises(ValueError, match="the problem breaks rules") as caught:
         check_problem(structure(name, code), X, Y, examples=4, draws=6)
@@ -340,7 +327,7 @@ NO_OPTIMUM += [("loss", code) for code in (2, 3, 7)]
 
 
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
-@pytest.mark.parametrize("name, code, match", [each[:3] for each in NAMED] + HARMLESS)
+@pytest.mark.parametrize("name, code, match", NAMED + HARMLESS)
 def test_none_is_called_converged_wrongly(name, code, match, formulation):
     """Where the model itself is another one, or its decoder, it must be refused by that name."""
     found, message, right = outcome(name, code, formulation)
@@ -498,31 +485,3 @@ def test_a_true_output_outside_the_space_is_named():
         fit(problem, X, outputs, "svm1_margin", C)
     with pytest.raises(ValueError, match="an output is not among those listed"):
         check_problem(problem, X, outputs, listed=np.arange(K, dtype=np.int32))
-
-
-def _table():
-    """What becomes of every mistake: check_problem, fit, and fit without its validation."""
-    print("| mistake | check_problem | fit | fit, checked_examples=0 | false |")
-    print("| --- | --- | --- | --- | --- |")
-    for name, code, *_, words in NAMED:
-        try:
-            named = check_problem(structure(name, code), X, Y, examples=4, draws=6) and "nothing"
-        except ValueError as error:
-            rules = re.findall(r"^  \d+\. (.*)$", str(error), flags=re.M)
-            named = "; ".join(rule.split(":")[0][:60] for rule in rules)
-        cells, false = [], []
-        for settings in (CHECKED, UNCHECKED):
-            seen = []
-            for formulation in ("svm1_margin", "svm2_slack"):
-                for way in ("enumerated", "grown"):
-                    of_way = settings._replace(working_sets=way)
-                    status, _, right = outcome(name, code, formulation, of_way)
-                    seen.append(status)
-                    if not right:
-                        false.append(f"{status} {formulation} {way} {settings == UNCHECKED}")
-            cells.append(", ".join(f"{seen.count(one)} {one}" for one in dict.fromkeys(seen)))
-        print(f"| {name}: {words} | {named} | {' | '.join(cells)} | {'; '.join(false) or 'no'} |")
-
-
-if __name__ == "__main__":
-    _table()

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import Status, fit
+from jaxstruct import Status
 from jaxstruct.solvers.n_slack.proximal_newton import project
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import NewtonOptions
@@ -85,10 +85,7 @@ def test_stopping_early_never_lowers_the_dual(x64):
     case = random_case(0)
     for formulation in ("svm1", "svm2_slack"):
         duals = [0.0]
-        fit(
-            case.problem(),
-            case.x,
-            case.y,
+        case.fit(
             formulation,
             100.0,
             tolerance=1e-8,
@@ -96,7 +93,7 @@ def test_stopping_early_never_lowers_the_dual(x64):
             settings=FULL._replace(newton=newton),
             callback=lambda p: duals.append(p.info.certificate.dual),  # noqa: B023
         )
-        optimum = case.truth(formulation, 100.0).objective
+        optimum = case.optimum(formulation, 100.0)
         assert (np.diff(duals) >= -1e-12 * optimum).all()
         assert optimum / 2 < duals[-1] <= optimum * (1 + 1e-12)
 
@@ -105,7 +102,7 @@ def test_stopping_early_never_lowers_the_dual(x64):
 def test_the_tail_is_short(x64, formulation):
     """Superlinear at large C, where block ascent takes thousands of passes."""
     case = case_for(formulation, seed=1)
-    solution = fit(case.problem(), case.x, case.y, formulation, 1e4, tolerance=1e-8, settings=FULL)
+    solution = case.fit(formulation, 1e4, tolerance=1e-8, settings=FULL)
     assert solution.status == Status.CONVERGED and solution.statistics.passes <= 40
 
 
@@ -113,14 +110,5 @@ def test_the_finest_tolerance_that_float64_may_ask_for_is_reached(x64):
     case = random_case(2)
     scaled = case._replace(loss=3 * case.loss)
     for formulation in ("svm1_slack", "svm1_margin", "svm2_slack"):
-        solution = fit(
-            scaled.problem(),
-            scaled.x,
-            scaled.y,
-            formulation,
-            5 / 3,
-            tolerance=1e-10,
-            settings=FULL,
-            max_passes=100,
-        )
+        solution = scaled.fit(formulation, 5 / 3, tolerance=1e-10, settings=FULL, max_passes=100)
         assert solution.status == Status.CONVERGED

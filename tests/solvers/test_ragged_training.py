@@ -1,4 +1,4 @@
-"""Training and prediction on ragged stores: what padded arrays give, for every output type."""
+"""Training and prediction on ragged stores: what padded arrays give; trees elsewhere."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import pytest
 import scipy.sparse
 
 import jaxstruct as js
-from experiments.machines import hidden_markov
-from experiments.machines.dual_perceptron import dual_perceptron, weights_of
-from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.sizes import size_class
@@ -215,25 +212,6 @@ def overlap(a, b):
     return max(a.dual, b.dual) <= min(a.primal, b.primal) * (1 + 1e-6)
 
 
-@pytest.mark.thorough
-def test_trees_train_and_predict_as_padded_ones() -> None:
-    own, trees = tree_cases.grammar(0), tree_cases.trees(seed=0)
-    problem, padded_ones = js.trees.weighted_grammar(own), tree_cases.examples(0)
-    x = js.trees.sentence_inputs(own, [js.trees.tags(tree) for tree in trees])
-    y = js.trees.tree_outputs([js.trees.encode(own, tree).tree for tree in trees])
-    wanted, found = (
-        js.fit(problem, *pair, "svm1_margin", 2.0 * len(trees)) for pair in (padded_ones, (x, y))
-    )
-    assert found.status == js.Status.CONVERGED and overlap(found, wanted)
-    parsed = js.predict(problem, found, x)
-    same = js.predict(problem, found, padded_ones[0])
-    for i, tree in enumerate(trees):
-        row, of_padded = (jax.tree.map(lambda leaf, i=i: leaf[i], each) for each in (parsed, same))
-        words = js.trees.tags(tree)
-        assert js.trees.decode(own, row, words) == js.trees.decode(own, of_padded, words)
-        assert len(row.symbols) == len(words) and len(row.rules) == len(words) - 1
-
-
 def test_a_sentence_without_a_parse_is_an_empty_tree() -> None:
     own = tree_cases.grammar(0)
     known = js.trees.tags(tree_cases.trees(seed=0)[0])
@@ -242,52 +220,6 @@ def test_a_sentence_without_a_parse_is_an_empty_tree() -> None:
     parsed = js.predict(problem, problem.initial_weights, x)
     assert parsed.symbols.lengths.tolist() == [len(known), 0]
     assert parsed.rules.lengths.tolist() == [len(known) - 1, 0]
-
-
-@pytest.mark.thorough
-def test_alignments_train_and_predict_as_padded_ones() -> None:
-    rng = np.random.default_rng(0)
-    texts = [rng.integers(0, 4, rng.integers(3, 14)) for _ in range(8)]
-    drops = [np.sort(rng.choice(len(text), len(text) - 2, replace=False)) for text in texts]
-    seconds = [text[kept] for text, kept in zip(texts, drops, strict=True)]
-    operations = [
-        np.where(np.isin(np.arange(len(text)), kept), 0, 1)
-        for text, kept in zip(texts, drops, strict=True)
-    ]
-    inputs, outputs = js.alignments.alignment_inputs, js.alignments.alignment_outputs
-    problem = js.alignments.pairwise_alignment(4)
-    size = 16, 12  # those of a bucket of the longest
-    wanted = js.fit(
-        problem, inputs(texts, seconds, size), outputs(operations, None, sum(size)), C=4.0
-    )
-    x, y = inputs(texts, seconds), outputs(operations)
-    found = js.fit(problem, x, y, C=4.0)
-    assert found.status == js.Status.CONVERGED and overlap(found, wanted)
-    aligned = js.predict(problem, found, x)
-    same = js.predict(problem, found, inputs(texts, seconds, size))
-    for own, of_padded in zip(aligned.operations, same.operations, strict=True):
-        np.testing.assert_array_equal(own, of_padded[of_padded >= 0])
-    np.testing.assert_array_equal(aligned.begin, same.begin)
-
-
-@pytest.mark.thorough
-def test_sparse_texts_train_and_predict_as_padded_ones(monkeypatch) -> None:
-    """One text of 600 features among short ones: two buckets, classes in the caller's order."""
-    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
-    rng = np.random.default_rng(1)
-    table = (rng.random((30, 700)) < 0.02) * rng.normal(size=(30, 700))
-    table[11, :600] = 0.1
-    y = rng.integers(0, 3, 30)
-    rows = js.from_scipy(scipy.sparse.csr_matrix(table))
-    problem = js.multiclass.multiclass(700, 3)
-    found = js.fit(problem, rows, y, "svm1", 20.0)
-    wanted = js.fit(problem, table.astype(np.float32), y, "svm1", 20.0)
-    assert overlap(found, wanted) and len(found.state.sets.outputs) == 2
-    classes = js.predict(problem, found, rows)
-    assert isinstance(classes, np.ndarray)
-    np.testing.assert_array_equal(classes, js.predict(problem, found, table.astype(np.float32)))
-    part = js.take(rows, np.array([11, 4]))
-    np.testing.assert_array_equal(js.predict(problem, found, part), classes[[11, 4]])
 
 
 def test_sparse_rows_have_as_many_values_as_indices() -> None:
@@ -302,35 +234,13 @@ def test_sparse_rows_have_as_many_values_as_indices() -> None:
 
 
 @pytest.mark.thorough
-def test_baselines_take_stores(monkeypatch) -> None:
-    problem, few = chain(D, S), np.arange(16)
-    x, y = js.take(X, few), js.take(Y, few)
-    whole = padded(TOKENS[:16], LABELS[:16])
-    field = js.baselines.fit_random_field(problem, x, y, C=4.0)
-    of_padded = js.baselines.fit_random_field(problem, *whole, C=4.0)
-    assert field.objective == pytest.approx(of_padded.objective, rel=1e-3)
-    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
-    found = perceptron(problem, x, y, max_epochs=3)
-    machine = dual_perceptron(problem, x, y, max_epochs=3)
-    assert isinstance(machine.output, tuple) and len(machine.output) > 1
-    weights = weights_of(problem, machine, x, y)
-    for name, leaf in weights.items():
-        np.testing.assert_allclose(leaf, found.weights[name], atol=1e-4)
-
-
 @pytest.mark.thorough
-def test_hidden_markov_models_take_stores() -> None:
-    rng = np.random.default_rng(5)
-    symbols = [rng.integers(0, 6, len(labels)) for labels in LABELS]
-    model = hidden_markov.fit_hidden_markov(js.ragged(symbols), Y, 6, S)
-    every, longest = np.arange(len(LABELS)), int(Y.lengths.max())
-    wide = js.ragged(symbols, -1).padded(every, longest)
-    same = hidden_markov.fit_hidden_markov(wide, Y.padded(every, longest, -1), 6, S)
-    for a, b in zip(model, same, strict=True):
-        np.testing.assert_array_equal(a, b)
-    labels = hidden_markov.decode(model, js.ragged(symbols))
-    np.testing.assert_array_equal(labels.lengths, Y.lengths)
-    np.testing.assert_array_equal(labels.padded(every, longest), hidden_markov.decode(model, wide))
+def test_random_fields_take_stores() -> None:
+    """Perceptrons and hidden Markov models say so in their own tests."""
+    problem, few = chain(D, S), np.arange(16)
+    whole, stores = padded(TOKENS[:16], LABELS[:16]), (js.take(X, few), js.take(Y, few))
+    found = [js.baselines.fit_random_field(problem, *data, C=4.0) for data in (stores, whole)]
+    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-3)
 
 
 def _own_potentials(w, x):

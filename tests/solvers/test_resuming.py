@@ -105,7 +105,6 @@ def assert_same_end(whole, found):
 RUNS = {
     "enumerated": classes(SWEEPS),
     "grown": classes(GROWN, max_passes=25),
-    "svm2": classes(GROWN, "svm2_slack", max_passes=25),
     "full": classes(Settings(variant="full", working_sets="grown", capacity=4), max_passes=12),
     "auto": classes(
         Settings(cached_sweeps=1, block_steps=1), "svm2", tolerance=1e-5, max_passes=60

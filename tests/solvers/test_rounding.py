@@ -110,10 +110,8 @@ def test_a_joint_kernel_claims_no_more_than_its_coefficients_hold():
 def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
     case = case_for(formulation, seed=5)
     for settings in (Settings(), Settings(variant="subspace", working_sets="grown")):
-        solution = fit(
-            case.problem("float32"), case.x, case.y, formulation, C, settings=settings,
-            max_passes=30,
-        )  # fmt: skip
+        solution = case.fit(formulation, C, "float32", settings=settings,
+            max_passes=30)  # fmt: skip
         edge = Edge(case.x.astype(np.float32), case.y, case.loss, C)
         certificate, w = solution.certificate, flat(solution.weights)
         beta = dense_beta(solution.state.sets, len(case.y), 4)

@@ -47,7 +47,7 @@ def test_fit_leaves_what_others_hold(x64, way):
     settings = Settings(working_sets=way, variant="subspace")
 
     def trained(**options):
-        return fit(case.problem(), case.x, case.y, max_passes=4, settings=settings, **options)
+        return case.fit(max_passes=4, settings=settings, **options)
 
     def hold(progress):
         states.append(progress.state)

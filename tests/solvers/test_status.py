@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status, fit
+from jaxstruct import Settings, Status
 from jaxstruct.core.status import MESSAGES
 from jaxstruct.solvers.loop.host_loop import STILL_ROUNDS, Best, Round, Rules, improve, status_of
 from jaxstruct.solvers.loop.trace import Entry
@@ -22,7 +22,7 @@ GROWN = Settings(variant="subspace", working_sets="grown")
 def run(case, formulation="svm1", C=10.0, **options):
     """A fit in float64 whose message is that of its status."""
     options = {"tolerance": 1e-8, "settings": FULL} | options
-    solution = fit(case.problem(), case.x, case.y, formulation, C, **options)
+    solution = case.fit(formulation, C, **options)
     assert solution.message == MESSAGES[solution.status]
     return solution
 
@@ -53,7 +53,7 @@ def test_noise_is_not_separable(x64, seed):
 def test_separable_data_is_never_called_inseparable(x64, seed):
     """margin_bound is an upper bound on 1 / |w*| in every round."""
     case = random_case(seed, separable=True)
-    width, bounds = 1 / np.sqrt(2 * case.truth("svm0", 1.0).objective), []
+    width, bounds = 1 / np.sqrt(2 * case.optimum("svm0", 1.0)), []
     solution = run(case, "svm0", callback=lambda p: bounds.append(p.info.certificate.margin_bound))
     assert solution.status == Status.CONVERGED and len(bounds) > 1
     assert min(bounds) >= width * (1 - 1e-9)
@@ -76,7 +76,7 @@ def test_a_full_working_set_is_reported(x64):
         solution = run(case, C=1000.0, settings=small, max_passes=200)
         assert solution.status == Status.WORKING_SET_FULL and solution.statistics.capacity == 2
         assert solution.gap > 1e-3 * solution.primal
-        optimum = case.truth("svm1", 1000.0).objective
+        optimum = case.optimum("svm1", 1000.0)
         assert solution.dual <= optimum <= solution.primal
 
 
@@ -119,7 +119,7 @@ def test_the_epsilon_rule_is_the_papers(x64, formulation, variant, way):
     known = np.where(occupied, H[np.arange(12)[:, None], np.asarray(sets.outputs[0])[:12]], 0.0)
     assert (xi - np.maximum(known.max(axis=1), 0.0)).max() <= epsilon * (1 + 1e-9)
     if formulation.startswith("svm1"):
-        optimum = case.truth(formulation, C).objective
+        optimum = case.optimum(formulation, C)
         assert solution.primal - optimum <= 2.1 * C * epsilon
         assert solution.gap <= 2.1 * C * epsilon
 
@@ -129,9 +129,7 @@ def test_overflow_is_never_called_solved():
     case = random_case(0)
     huge = case._replace(x=case.x * 1e20)
     for settings in (Settings(variant="subspace"), FULL):
-        solution = fit(
-            huge.problem("float32"), huge.x, huge.y, "svm1", 1.0, settings=settings, max_passes=5
-        )
+        solution = huge.fit("svm1", 1.0, "float32", settings=settings, max_passes=5)
         assert solution.status in (Status.NOT_FINITE, Status.PASS_LIMIT)
         assert solution.dual <= 1.0 and not solution.primal < solution.dual
 
@@ -159,7 +157,7 @@ def test_statistics_add_up(x64):
 
 def test_a_status_prints_its_name_and_a_solution_a_line():
     case = random_case(0)
-    solution = fit(case.problem("float32"), case.x, case.y, "svm1", 10.0, settings=FULL)
+    solution = case.fit("svm1", 10.0, "float32", settings=FULL)
     assert str(solution.status) == f"{solution.status}" == "CONVERGED"
     assert f"{Status.EPSILON:>9}" == "  EPSILON" and Status.CONVERGED == 0
     line = repr(solution)
