@@ -139,6 +139,16 @@ def _compile_quickly(config: pytest.Config) -> None:
     )
 
 
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """With `-m smoke` alone files without such tests are not imported: two thirds of its time."""
+    test = collection_path.match("test_*.py")
+    if config.option.markexpr == "smoke" and test and "mark.smoke" not in collection_path.read_text(
+        encoding="utf-8"
+    ):
+        return True
+    return None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The costliest files first; xdist, set not to sort files itself, hands them out in order.
