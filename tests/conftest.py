@@ -142,8 +142,10 @@ def _compile_quickly(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
     """With `-m smoke` alone files without such tests are not imported: two thirds of its time."""
     test = collection_path.match("test_*.py")
-    if config.option.markexpr == "smoke" and test and "mark.smoke" not in collection_path.read_text(
-        encoding="utf-8"
+    if (
+        config.option.markexpr == "smoke"
+        and test
+        and "mark.smoke" not in collection_path.read_text(encoding="utf-8")
     ):
         return True
     return None
