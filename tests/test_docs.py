@@ -80,6 +80,7 @@ def test_losses_as_layers(capsys) -> None:
     assert value == "[1.0986123 1.0986123]" and set(" ".join(slope)) <= set("[]0. ")
 
 
+@pytest.mark.thorough
 def test_extensions_print_what_the_page_shows() -> None:
     """Compiled as users' programs are: the rounds of a loop depend on how sums round."""
     blocks = _blocks("docs/tasks/extending.md")[:3]  # a loss, a solver, a training loop
