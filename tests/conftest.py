@@ -52,6 +52,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Where in the source an operation was written is not recorded: a twelfth of the time to compile.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 os.environ.setdefault("JAXSTRUCT_PLAIN", "1")
+PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+"""Where compiled programs are kept, for the processes that tests start too: most of the time of
+the tests is compiling."""
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROGRAMS / "jaxstruct" / "tests")
+    # Half of the processor time of a file whose programs are all there (15.4 s and 7.6 s).
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
@@ -91,8 +98,6 @@ MOST_BYTES = 1.4e9
 MORE_BYTES = 0.3e9
 """Memory of a process at which compiled programs are let go, on a machine that has five times as
 much, and growth at which they are again: files that share nothing compile everything anew."""
-PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-"""Where compiled programs are kept: most of the time of the tests is compiling."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,15 +107,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A warning raised in our own package is an error; programs compile quickly and are kept."""
+    """A warning raised in our own package is an error; programs compile quickly."""
     thorough.run["thorough"] = config.option.thorough
     if config.option.picture:
         config.pluginmanager.register(Picture(config))
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(PROGRAMS / "jaxstruct" / "tests"))
-        # Half of the processor time of a file whose programs are all there (15.4 s and 7.6 s).
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     # Operands of unequal rank never broadcast in silence: a missing axis is an error. For all tests
     # and their fixtures at once, because a compiled program belongs to one such setting.
     jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -137,6 +138,18 @@ def _compile_quickly(config: pytest.Config) -> None:
     os.environ["XLA_FLAGS"] = " ".join(
         f"--{name}={str(value).lower()}" for (name, value), known in flags if known == "True"
     )
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """With `-m smoke` alone files without such tests are not imported: two thirds of its time."""
+    test = collection_path.match("test_*.py")
+    if (
+        config.option.markexpr == "smoke"
+        and test
+        and "mark.smoke" not in collection_path.read_text(encoding="utf-8")
+    ):
+        return True
+    return None
 
 
 @pytest.hookimpl(trylast=True)

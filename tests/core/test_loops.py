@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,18 +20,18 @@ def body(carry, row):
     return new, {"sum": new + c, "flag": new > 3}
 
 
-@pytest.mark.parametrize("jitted", [True, False])
+@partial(jax.jit, static_argnums=3)
+def run(carry, rows, count, reverse):
+    return scan_first(body, carry, rows, count, reverse=reverse, rest=-1)
+
+
 @pytest.mark.parametrize("reverse", [True, False])
 @pytest.mark.parametrize("count", [-1, 0, 1, 4, T])
-def test_only_the_first_rows_count(count, reverse, jitted):
+def test_only_the_first_rows_count(count, reverse):
     random = np.random.default_rng(count + 9)
     rows = random.normal(size=T), random.normal(size=(T, 3))
     start = jnp.asarray(random.normal())
-
-    def run(carry, rows, count):
-        return scan_first(body, carry, rows, count, reverse=reverse, rest=-1)
-
-    last, found = (jax.jit(run) if jitted else run)(start, rows, jnp.int32(count))
+    last, found = jax.device_get(run(start, rows, jnp.int32(count), reverse))
     kept = max(count, 0)
     some = jax.tree.map(lambda leaf: leaf[:kept], rows)
     wanted_last, wanted = jax.lax.scan(body, start, some, reverse=reverse)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ N, T, H, B = 3, 4, 5, 20
 PATHS = np.array(list(itertools.product(range(N), repeat=T)))
 TARGETS = np.array([range(H), [1, 2, 3, 4, 4], [H, 0, 1, 2, 3], [3, H, H, 0, 1]])
 """Stay; one up, the last level kept; one down; something else. H is no level."""
+LEVELS = Levels(TARGETS)
 
 
 def tables(ties: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +47,8 @@ def forward(rule, scores, table, steps):
 
 
 def back(rule, values, table, at, steps, noises=None):
-    """[T, B] the path at place `at` [B] of the last reduction."""
+    """[T, B] the path at place `at` of the last reduction."""
+    at = jnp.full(B, at, jnp.int32)
     nothing = jnp.zeros((N, B), jnp.float32)
     noises = [None] * T if noises is None else noises
     n, at = rule.choose(values[-1], nothing, at, noise=noises[0])
@@ -55,6 +58,16 @@ def back(rule, values, table, at, steps, noises=None):
         n, at = rule.choose(before, into, at, steps[n][None], own)
         path.append(n)
     return jnp.stack(path[::-1])
+
+
+@partial(jax.jit, static_argnums=(0, 4))
+def every_path(rule, scores, table, steps, count):
+    """(the last reduction, [count, T, B] the path at each of its places)."""
+    values = forward(rule, scores, table, steps)
+    places = jnp.arange(count, dtype=jnp.int32)
+    return rule.reduce(values[-1]), jax.vmap(lambda at: back(rule, values, table, at, steps))(
+        places
+    )
 
 
 def found_scores(F: np.ndarray, path: Any) -> np.ndarray:
@@ -70,11 +83,9 @@ def test_the_k_best(k, rule, ties) -> None:
     scores, table = tables(ties)
     F, stay = path_scores(scores, table), jnp.zeros(N, jnp.int32)
     order = np.sort(F, axis=0)[::-1][:k]
-    values = jax.jit(lambda *given: forward(rule, *given))(scores, table, stay)
-    total = rule.reduce(values[-1])
-    np.testing.assert_allclose(jnp.stack(total) if k > 1 else total[None], order, rtol=1e-5)
-    for rank in range(k):
-        path = back(rule, values, table, jnp.full(B, rank, jnp.int32), stay)
+    total, paths = every_path(rule, scores, table, stay, k)
+    np.testing.assert_allclose(np.stack(total) if k > 1 else total[None], order, rtol=1e-5)
+    for rank, path in enumerate(paths):
         real = order[rank] > -np.inf
         np.testing.assert_allclose(found_scores(F, path)[real], order[rank][real], rtol=1e-5)
 
@@ -84,16 +95,16 @@ def test_the_k_best(k, rule, ties) -> None:
 def test_levels(own, ties) -> None:
     """Steps up, down and to and fro; what a step leads out of the levels is gone."""
     scores, table = tables(ties)
-    F, steps, rule = path_scores(scores, table), jnp.array(own), Levels(TARGETS)
+    F, steps, rule = path_scores(scores, table), jnp.array(own), LEVELS
     level = np.zeros(len(PATHS), int)
     for t in range(T):
         after = TARGETS[np.array(own)[PATHS[:, t]], np.minimum(level, H - 1)]
         level = np.where(level < H, after, H)
     truth = np.array([F[level == h].max(axis=0, initial=-np.inf) for h in range(H)])
-    values = jax.jit(lambda *given: forward(rule, *given))(scores, table, steps)
-    np.testing.assert_allclose(rule.reduce(values[-1]), truth, rtol=1e-5)
+    total, paths = map(np.asarray, every_path(rule, scores, table, steps, H))
+    np.testing.assert_allclose(total, truth, rtol=1e-5)
     for h in np.flatnonzero((truth > -np.inf).any(axis=1)):
-        path = np.asarray(back(rule, values, table, jnp.full(B, h, jnp.int32), steps))
+        path = paths[h]
         real = truth[h] > -np.inf
         np.testing.assert_allclose(found_scores(F, path)[real], truth[h][real], rtol=1e-5)
         places = np.ravel_multi_index(tuple(path[:, real]), (N,) * T)
@@ -118,13 +129,13 @@ def test_sums_their_slopes_and_samples() -> None:
     np.testing.assert_allclose(slope, truth, atol=1e-5)
     np.testing.assert_allclose(rule.plus(scores[0], scores[1]), jnp.logaddexp(*scores[:2]), 1e-5)
 
-    values, draws = forward(rule, scores, table, stay), 4000
+    values, draws = jax.jit(partial(forward, rule))(scores, table, stay), 4000
 
     @jax.jit
     @jax.vmap
     def drawn(key):
         own = [noise(each, (N, B), scores.dtype) for each in jax.random.split(key, T)]
-        return back(rule, values, table, jnp.zeros(B, jnp.int32), stay, own)
+        return back(rule, values, table, 0, stay, own)
 
     paths = np.asarray(drawn(jax.random.split(jax.random.key(0), draws)))
     for t in range(T):
@@ -148,15 +159,16 @@ def test_pairs_of_parts(rule, on_cpu, monkeypatch) -> None:
     def total(count):
         return rule.total(count, N, lambda n: rule.product(rule.entry(a, n), rule.entry(b, n)))
 
+    total, split = jax.jit(total), jax.jit(lambda *given: rule.split(*given))
     for count in range(1, N + 1):
-        found = np.asarray(jax.jit(total)(count)).reshape(-1, B)
+        found = np.asarray(total(count)).reshape(-1, B)
         for level, own in enumerate(found):
             terms = [a_levels[h] + b_levels[g] for h, g in both if h + g == level]
             terms = np.stack(terms)[:, :count]
             plus = logsumexp if isinstance(rule, Sums) else np.max
             np.testing.assert_allclose(own, plus(terms, axis=(0, 1)), rtol=1e-5)
             at, nothing = jnp.full(B, level, jnp.int32), jnp.zeros((N, B), jnp.float32)
-            n, h, g = map(np.asarray, rule.split(a, b, at, nothing))
+            n, h, g = map(np.asarray, split(a, b, at, nothing))
             if count == N and not isinstance(rule, Sums):
                 assert (h + g == level).all()
                 pair = a_levels[h, n, np.arange(B)] + b_levels[g, n, np.arange(B)]

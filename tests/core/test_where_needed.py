@@ -22,8 +22,9 @@ def one(count, need, x):
     return where_needed(compute, need, x, {"a": x, "b": (x,)})
 
 
-@pytest.mark.parametrize("jitted", [False, True])
-@pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 2, 3)])
+@pytest.mark.parametrize(
+    "shape, jitted", [((12,), False), ((12,), True), ((3, 4), True), ((2, 2, 3), True)]
+)
 def test_every_vmap_gives_what_each_alone_gives(shape, jitted):
     x, need = jnp.arange(24.0).reshape(*shape, 2), NEED.reshape(shape)
     run = lambda need, x: one([], need, x)  # noqa: E731

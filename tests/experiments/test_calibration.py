@@ -49,7 +49,7 @@ def test_bins_of_few_predictions_are_left_out() -> None:
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
     options = Options(
-        data=("digit_words",), examples=120, most_iterations=20, tolerance=1e-2,
+        data=("digits",), examples=120, most_iterations=20, tolerance=1e-2,
         output=str(tmp_path_factory.mktemp("out")), compilation_cache=False, progress=False,
     )  # fmt: skip
     with kept_settings():
@@ -69,7 +69,7 @@ def test_a_temperature_lowers_the_held_out_loss_and_changes_no_prediction(outcom
 
 def test_a_data_set_has_a_picture(outcome):
     names = {path.name for path in outcome.files}
-    assert {"calibration_digit_words.png", "calibration.csv"} <= names
+    assert {"calibration_digits.png", "calibration.csv"} <= names
 
 
 def test_what_was_stated_is_read_at_the_labels():

@@ -11,7 +11,7 @@ from experiments.lib import common
 from tests.experiments.scripts import kept_settings, strict_json
 
 SMALL = Options(
-    labels=("3",), size=5, grids=6, sweeps=30, coupling=1.3, training=("logistic", "svm", "pseudo"),
+    labels=("3",), size=5, grids=6, sweeps=30, coupling=1.3, training=("logistic", "svm"),
     prediction=("icm", "reweighted"), exact_grids=2, repeats=1, picture_grids=2, passes=30,
     compilation_cache=False, progress=False,
 )  # fmt: skip
@@ -25,11 +25,11 @@ def outcome(tmp_path_factory) -> common.Outcome:
 
 def test_edges_help(outcome: common.Outcome) -> None:
     rows = {row["training"]: row for row in outcome.numbers["rows"]}
-    assert list(rows) == ["logistic", "svm", "pseudo"]
+    assert list(rows) == ["logistic", "svm"]
     errors = {name: row["test_errors"]["reweighted"] for name, row in rows.items()}
-    assert errors["svm"] < errors["logistic"] and errors["pseudo"] < errors["logistic"]
+    assert errors["svm"] < errors["logistic"]
     assert rows["logistic"]["test_errors"]["icm"] == errors["logistic"]
-    assert rows["svm"]["primal"] >= rows["svm"]["dual"] and rows["pseudo"]["dual"] is None
+    assert rows["svm"]["primal"] >= rows["svm"]["dual"]
 
 
 def test_oracles_stand_in_their_order(outcome: common.Outcome) -> None:
@@ -48,7 +48,7 @@ def test_tables_and_pictures_are_written(outcome: common.Outcome) -> None:
     assert {"denoising.json", "denoising.csv", "denoising_3.png", "denoising_oracles.json",
             "denoising_oracles.csv", "denoising_3.plot.csv"} == names  # fmt: skip
     (path,) = (path for path in outcome.files if path.name == "denoising.json")
-    assert [row["training"] for row in strict_json(path)["rows"]] == ["logistic", "svm", "pseudo"]
+    assert [row["training"] for row in strict_json(path)["rows"]] == ["logistic", "svm"]
 
 
 def test_neighbours_cling_together_and_channels_are_noisy() -> None:

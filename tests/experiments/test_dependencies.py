@@ -27,12 +27,12 @@ def test_every_parser_is_measured(tmp_path):
         patch.setattr(command, "load_gum_dependencies", lambda _: gum)
         outcome = command.run(
             command.Options(
-                output=str(tmp_path), methods=("perceptron", "svm"), trees=("projective",),
+                output=str(tmp_path), methods=("svm",), trees=("projective",),
                 labels=True, epochs=5, c_over_n=10.0, compilation_cache=False, progress=False,
             )
         )  # fmt: skip
     rows = outcome.numbers["rows"]
-    assert [row["method"] for row in rows] == ["perceptron", "svm"]
+    assert [row["method"] for row in rows] == ["svm"]
     assert all(row["uas"] == 100 and row["las"] == 100 for row in rows)
     assert (tmp_path / "dependencies.csv").is_file()
     assert any(path.name == "dependencies_tree.png" for path in outcome.files)

@@ -1,12 +1,11 @@
-"""Feature strings as columns: order, counting, unknown ones."""
+"""The table of the columns of tokens."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 
 from experiments.tasks.feature_index import TokenRows, token_table
+<<<<<<< HEAD
 from jaxstruct.core.feature_encoding import fit_index
 from tests.experiments.slow_features import count_features, index_features
 from tests.lib.refusals import refused
@@ -72,6 +71,8 @@ def test_random_rows_against_a_dense_count() -> None:
     assert np.array_equal(made, dense) and dense.sum() == len(rows.indices)
     assert rows.unknown == Counter(f in index.columns for token in tokens for f in token)[False] > 0
     assert rows.number_of_features < 20
+=======
+>>>>>>> h_trest
 
 
 def test_the_table_of_tokens_holds_each_in_its_row() -> None:

@@ -78,10 +78,10 @@ def test_oracles_are_the_best_of_all_outputs(dtype: str) -> None:
             gain = model.score(theta, rival) - model.score(theta, y)
             return read, rival, model.loss(y, rival) + gain
 
-        results = jax.vmap(found)(theta, y)
+        results = jax.jit(jax.vmap(found))(theta, y)
         assert results[2].dtype == dtype
         read, rivals, slack = map(np.asarray, results)
-        alone = found(jax.tree.map(lambda leaf: leaf[0], theta), y[0])  # one, not jitted
+        alone = jax.jit(found)(jax.tree.map(lambda leaf: leaf[0], theta), y[0])
         for one, many in zip(alone, results, strict=True):
             np.testing.assert_array_equal(one, many[0])
     outside = np.arange(T) >= theta.length[:, None]

@@ -83,17 +83,10 @@ def _filled(lists: list[list], y: PyTree) -> tuple[PyTree, np.ndarray]:
     return jax.tree.map(lambda *own: np.stack(own), *rows), real
 
 
-def _weights(problem: js.Problem, random: np.random.Generator) -> PyTree:
-    """[B, ..] weights of their own for every example."""
-    return jax.tree.map(lambda leaf: jnp.asarray(_numbers(random, *leaf.shape)), _zero(problem))
-
-
-def _zero(problem: js.Problem) -> PyTree:
-    return problem.initial_weights
-
-
 def _potentials(problem: js.Problem, x: PyTree, random: np.random.Generator) -> PyTree:
-    return jax.vmap(problem.model.potentials)(_weights(problem, random), x)
+    """Of weights of its own for every example."""
+    w = jax.tree.map(lambda leaf: _numbers(random, *leaf.shape), problem.initial_weights)
+    return jax.jit(jax.vmap(problem.model.potentials))(w, x)
 
 
 def _classes(random: np.random.Generator) -> Case:
@@ -223,7 +216,8 @@ def differentiated(loss: Callable, problem: js.Problem, **batched: PyTree) -> Ca
 def assert_slopes(run: Callable, given: Case, seed: int = 0, step: float = 1e-6) -> None:
     """Gradients are what central differences say, at potentials without ties."""
     random = np.random.default_rng(seed)
-    parts = [leaf + 0.1 * random.normal(size=leaf.shape) for leaf in linear_part(given.theta)]
+    parts = map(np.asarray, linear_part(given.theta))
+    parts = [leaf + 0.1 * random.normal(size=leaf.shape) for leaf in parts]
     moves = [random.normal(size=leaf.shape) for leaf in parts]
     _, gradient = run(with_linear_part(given.theta, parts), given.y)
     ahead, behind = (

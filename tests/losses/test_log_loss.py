@@ -34,8 +34,10 @@ def test_candidate_lists_have_one_too() -> None:
         {"weights": jnp.array([1.0, -2.0])},
         js.strings.CandidateFeatures(jnp.array([4, 7, -1]), jnp.eye(3, 2)),
     )
-    value, gradient = jax.value_and_grad(
-        lambda scores: log_loss(problem, theta._replace(scores=scores), jnp.int32(7))
+    value, gradient = jax.jit(
+        jax.value_and_grad(
+            lambda scores: log_loss(problem, theta._replace(scores=scores), jnp.int32(7))
+        )
     )(theta.scores)
     np.testing.assert_allclose(value, np.log1p(np.exp(3.0)), rtol=1e-12)
     p = 1 / (1 + np.exp(-3.0))
@@ -138,14 +140,17 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.parametrize("name", IMPOSSIBLE)
-@pytest.mark.parametrize("loss", ["log_loss", "smoothed_hinge"])
+@pytest.mark.parametrize(
+    "name, loss",
+    [*((name, "log_loss") for name in IMPOSSIBLE), ("chain", "smoothed_hinge"),
+     ("tree on charts", "smoothed_hinge")],
+)  # fmt: skip
 def test_outputs_of_probability_0_cost_infinity_and_move_nothing(name: str, loss: str) -> None:
     """Those that are forbidden, and those of inputs that have none; the others are finite."""
     make, infinite = IMPOSSIBLE[name]
     problem, x, y = make()
     weights = problem.initial_weights
-    theta = jax.vmap(problem.model.potentials, (None, 0))(weights, x)
+    theta = jax.jit(jax.vmap(problem.model.potentials, (None, 0)))(weights, x)
     value, slope = differentiated(getattr(js.losses, loss), problem)(theta, y)
     np.testing.assert_array_equal(np.isposinf(value), np.array(infinite, bool))
     slope = np.asarray(flat(slope))

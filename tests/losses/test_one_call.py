@@ -36,8 +36,9 @@ EVERY = {name: loss for name, (loss, _) in CALLED.items()} | SUMMED
 def first(row: int = 4, dtype: str = "float32") -> tuple:
     """(problem, theta, y) of one chain."""
     given = case("chains")
-    theta, y = jax.tree.map(lambda leaf: jnp.asarray(leaf[row]), (given.theta, given.y))
+    theta, y = jax.tree.map(lambda leaf: np.asarray(leaf)[row], (given.theta, given.y))
     theta = jax.tree.map(lambda leaf: leaf.astype(dtype) if is_linear(leaf) else leaf, theta)
+    theta, y = jax.tree.map(jnp.asarray, (theta, y))
     return given.problem, theta, y
 
 
@@ -116,7 +117,8 @@ def test_jit_vmap_and_remat_change_nothing(name: str, x64) -> None:
         return loss(given.problem, with_linear_part(theta, parts), y)
 
     parts = [leaf[2] for leaf in linear_part(given.theta)]
-    alone = [jax.jit(jax.value_and_grad(of_one))(parts, row) for row in rows]
+    run = jax.jit(jax.value_and_grad(of_one))
+    alone = [run(parts, row) for row in rows]
     together = jax.jit(jax.vmap(jax.value_and_grad(jax.checkpoint(of_one)), (None, 0)))
     values, gradients = together(parts, jnp.array(rows))
     for i, (value, gradient) in enumerate(alone):

@@ -80,7 +80,7 @@ def test_without_much_noise_it_is_the_perceptron() -> None:
 
 def test_another_key_is_another_sample() -> None:
     given = case("classes")
-    of = partial(perturbed, given.problem, given.theta[1], jnp.asarray(given.y[1]))
+    of = jax.jit(partial(perturbed, given.problem, given.theta[1], jnp.asarray(given.y[1])))
     one, again, other = (of(jax.random.key(seed)) for seed in (0, 0, 1))
     assert one == again != other
     assert of(jax.random.PRNGKey(0)) > 0  # keys of the old kind, too

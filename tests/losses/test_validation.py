@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ LOSSES = (log_loss, perceptron, smoothed_hinge, structured_hinge)
 def test_one_example_of_a_problem_is_wanted(loss) -> None:
     problem = js.multiclass.multiclass(2, 3)
     theta, y = np.zeros(3, np.float32), np.int32(1)
-    assert loss(problem, theta, y).shape == ()
+    assert jax.eval_shape(loss, problem, theta, y).shape == ()
     for wrong, message in [
         (("chain", theta, y), "problem must be a jaxstruct.Problem, got 'chain'"),
         ((problem, np.zeros(3, int), y), "theta must hold floating-point potentials"),
@@ -43,8 +44,6 @@ def test_formulations_are_named() -> None:
     alignments = js.alignments.pairwise_alignment(3)
     x = js.alignments.alignment_inputs([np.array([0])], [np.array([1])], (2, 2))
     y = js.alignments.alignment_outputs([np.array([0])], None, 4)
-    import jax
-
     x, y = jax.tree.map(lambda leaf: leaf[0], (x, y))
     theta = alignments.model.potentials(alignments.initial_weights, x)
     with refused("svm2_margin needs the loss levels"):

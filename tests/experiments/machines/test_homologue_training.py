@@ -20,7 +20,7 @@ from tests.experiments.machines.homologue_cases import (
 from tests.truth.quadratic_program import solve_primal
 
 n = 8
-FULL = Settings(variant="full", warm_passes=0)
+FULL, SUBSPACE = Settings(variant="full", warm_passes=0), Settings(variant="subspace")
 
 
 @lru_cache
@@ -40,15 +40,11 @@ def every_plane(gaps, symmetric):
     return np.array([np.concatenate([r, np.repeat(r[-1:], most - len(r), axis=0)]) for r in rows])
 
 
-@pytest.mark.parametrize("formulation", ["svm1", "svm2", "svm2_margin"])
 @pytest.mark.parametrize(
-    "gaps, symmetric, settings",
-    [
-        ("linear", False, Settings(variant="subspace")),
-        ("affine", True, FULL),
-    ],
-    ids=["linear-subspace", "affine-symmetric-full"],
-)
+    "formulation, gaps, symmetric, settings",
+    [("svm1", "linear", False, SUBSPACE), ("svm2", "affine", True, FULL),
+     ("svm2_margin", "linear", False, SUBSPACE)],
+)  # fmt: skip
 def test_optimum(x64, formulation, gaps, symmetric, settings):
     psi = every_plane(gaps, symmetric)
     losses = np.ones(psi.shape[:2])

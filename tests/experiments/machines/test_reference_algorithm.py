@@ -235,6 +235,7 @@ def _chain_examples(random):
     return x, js.ragged([random.integers(0, 3, length) for length in lengths])
 
 
+@pytest.mark.thorough
 def test_sparseness_of_each_output_type():
     """4.2.3 (proposition 20), 4.4.3 (24), 4.5.3 and JMLR 4.4.3: R of the class, on real runs.
 
