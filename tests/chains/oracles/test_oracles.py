@@ -208,7 +208,7 @@ def test_against_enumeration(structure: dict[str, bool], dtype: str) -> None:
     given = cases(structure)
     assert set(given.length) == set(range(6))
     with jax.enable_x64(dtype == "float64"):
-        for scale in (0.0, 60.0 if dtype == "float32" else 600.0):
+        for scale in (0.0, 100.0 if dtype == "float32" else 800.0):
             check(given, dtype, scale)
 
 
