@@ -34,7 +34,7 @@ def test_there_and_back(tmp_path):
     sentences, trees = english()
     data = prepared(sentences, trees, loss="labelled_hamming")
     x, y = padded(data.problem.padding, *data[1:])
-    features = jax.vmap(js.joint_feature, (None, 0, 0))(data.problem, x, y)
+    features = jax.jit(jax.vmap(js.joint_feature, (None, 0, 0)))(data.problem, x, y)
     model = js.trained(data, jax.tree.map(lambda leaf: np.asarray(leaf).sum(axis=0), features))
     assert model.predict(sentences) == trees
     new = [[{"word": "the", "tag": "D"}, {"word": "fox", "tag": "N"}, {"word": "runs", "tag": "V"}]]

@@ -46,7 +46,7 @@ def test_inner_products_are_counts_of_named_features(x64, labels="pq"):
         x, y = padded(
             data.problem.padding, data.encoding.inputs(many), data.encoding.outputs(every[i])
         )
-        features = jax.vmap(js.joint_feature, (None, 0, 0))(data.problem, x, y)["features"]
+        features = jax.jit(jax.vmap(js.joint_feature, (None, 0, 0)))(data.problem, x, y)["features"]
         counts = [psi(sentences[i], tree) for tree in every[i]]
         names = sorted({name for one in counts for name in one}, key=str)
         table = np.array([[one[name] for name in names] for one in counts])
