@@ -18,7 +18,7 @@ from jaxstruct.assignments import (
 )
 from jaxstruct.assignments.inference import number_of_matchings
 from tests.assignments.cases import Cases, cases, listed, matchings
-from tests.lib.enumeration import check_alone, check_best, check_k_best
+from tests.lib.enumeration import check_best, check_k_best
 from tests.lib.refusals import refused
 
 KINDS = pytest.mark.parametrize("complete", [True, False], ids=["complete", "unmatched"])
@@ -112,30 +112,6 @@ def test_larger_sets_cost_what_scipy_finds(shape):
         i, j = linear_sum_assignment(own, maximize=True)
         assert score == own[i, j].sum() == own[np.arange(R), y].sum()
         assert len(set(y.tolist())) == R
-
-
-@pytest.mark.thorough
-@KINDS
-def test_alone_as_in_a_batch_and_with_more_padding(complete):
-    given = typed(cases(5, 48, 4, 3), "float32")
-    together = batched(best_matching, complete)(*given)
-    alone = functools.partial(best_matching, complete=complete)
-    check_alone(jax.jit(alone), given, together, range(0, 48, 7))
-    if not complete:
-        check_alone(alone, given, together, [7])
-    pairs, sizes, rows, columns = given
-    wider = (
-        jnp.pad(pairs, ((0, 0), (0, 3), (0, 5)), constant_values=7.0), sizes,
-        jnp.pad(rows, ((0, 0), (0, 3)), constant_values=9.0),
-        jnp.pad(columns, ((0, 0), (0, 5)), constant_values=9.0),
-    )  # fmt: skip
-    padded = batched(best_matching, complete)(*wider)
-    np.testing.assert_array_equal(padded.columns[:, :4], together.columns)
-    np.testing.assert_allclose(padded.score, together.score, atol=1e-6)
-    assert (padded.columns[:, 4:] == -1).all()
-    nested = jax.tree.map(lambda leaf: leaf.reshape(6, 8, *leaf.shape[1:]), given)
-    twice = jax.vmap(batched(best_matching, complete))(*nested)
-    np.testing.assert_array_equal(twice.columns.reshape(48, 4), together.columns)
 
 
 def test_the_derivative_of_the_score_counts_pairs():

@@ -14,7 +14,7 @@ from jaxstruct.chains.structure import Constraints, chain
 from tests.chains.oracles.truth import all_labelings
 from tests.chains.structure_cases import PLAIN, RICH, Model, allowed, iob_constraints
 
-N, T, S = 1500, 4, 3
+N, T, S = 800, 4, 3
 COSTS = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [9.0, 1.0, 0.0]])
 """Asymmetric; not a function of the number of wrong labels."""
 

@@ -296,19 +296,6 @@ def by_gram(problem, w, x, planes, c):
     )
 
 
-@pytest.mark.thorough
-def test_gram_of_integers_serves_as_well(x64):
-    """Of dense tokens and of sparse ones it is the same matrix."""
-    data, problem, (w, _, planes, c) = of_case("sparse", RICH)
-    both = [data._replace(pool=np.round(2 * data.pool)).inputs(way) for way in ("dense", "sparse")]
-    assert {x.gram.dtype for x in both} == {np.dtype(np.int8)}
-    np.testing.assert_array_equal(*(x.gram for x in both))
-    found = by_gram(problem, w, both[1], planes, c)
-    wanted = by_gram(problem, w, both[1]._replace(gram=both[1].gram.astype(float)), planes, c)
-    jax.tree.map(np.testing.assert_array_equal, found, wanted)
-    assert np.abs(np.asarray(found[1])).max() > 1
-
-
 @each([("sparse", RICH), ("kernel", PLAIN), ("dense", RICH), ("sparse", TRIPLES)], plain=1)
 def test_features_serve_as_well_as_their_gram(x64, way, model):
     """Planes of long sequences are multiplied through their features."""

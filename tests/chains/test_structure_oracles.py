@@ -178,22 +178,3 @@ def test_longer_padding_changes_nothing():
         if name in ("outputs", "scores"):
             found = found[:, : T + 1]
         np.testing.assert_array_equal(found, wanted, err_msg=name)
-
-
-def decoded(problem, theta, y, offsets, slopes):
-    """The two programs that the others are made of."""
-    return problem.model.decode(theta), problem.oracles.best_by_level(theta, y, offsets, slopes)
-
-
-@pytest.mark.thorough
-def test_one_example_and_nested_batches(x64):
-    """Without jit the two programs are called in `oracles/`."""
-    (_, given, whole), problem = found_by(1, "float64", 0), SETTINGS[1].problem()
-    given = jax.tree.map(lambda leaf: leaf[:12], (*given[:2], *given[3:]))
-    twice = jax.vmap(jax.vmap(decoded, (None, 0, 0, 0, 0)), (None, 0, 0, 0, 0))
-    nested = jax.tree.map(lambda leaf: leaf.reshape(3, 4, *leaf.shape[1:]), given)
-    alone = quick_jit(decoded)(problem, *jax.tree.map(lambda leaf: leaf[9], given))
-    of_all = quick_jit(twice)(problem, *nested)
-    for name, found, one in zip(("decode", "best_level"), of_all, alone, strict=True):
-        np.testing.assert_array_equal(np.reshape(found, (12, T)), whole[name][:12])
-        np.testing.assert_array_equal(one, whole[name][9])

@@ -14,10 +14,7 @@ from jaxstruct.chains.losses import (
     level_losses_of_costs,
     units_at,
 )
-from jaxstruct.chains.oracles.hamming_levels import best_of_levels
-from jaxstruct.chains.potentials import ChainPotentials
 from tests.chains.oracles.truth import all_labelings
-from tests.lib.refusals import refused
 
 WEIGHTS = {
     "2:1": np.array([2, 1, 1]),
@@ -35,10 +32,9 @@ def examples():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["1:3:10", "reals", "one is 0"])
-def test_slack_rescaling_converges(x64, name):
-    """Searched for, each of these ended INEXACT_ORACLE. In float32 block ascent may stall."""
-    loss = js.chains.label_weights(WEIGHTS[name])
+def test_slack_rescaling_converges(x64):
+    """Searched for, it ended INEXACT_ORACLE. In float32 block ascent may stall."""
+    loss = js.chains.label_weights(WEIGHTS["reals"])
     data = js.chains.prepare(*examples(), loss=loss, dtype="float64")
     for formulation in ("svm1_slack", "svm2_slack"):
         found = js.fit(*data, formulation, C=10.0)
@@ -93,9 +89,3 @@ def test_losses_of_levels(x64, weights):
 def test_levels_that_bound_pass_the_checks():
     data = js.chains.prepare(*examples(), loss=js.chains.label_weights(WEIGHTS["reals"]))
     js.check_problem(*data, examples=2, draws=2)
-
-
-def test_errors_say_what_was_expected():
-    potentials, y = ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3))), jnp.zeros(4, int)
-    lines = jnp.zeros(6), jnp.ones(6), None
-    refused(r"costs must be \[T, S\]", best_of_levels, potentials, y, 4, *lines, jnp.ones(3), (1,))

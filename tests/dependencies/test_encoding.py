@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 
 import jaxstruct as js
+from jaxstruct.core.padding import padded
 from jaxstruct.dependencies.features import RARE, over_slots, parsed, sentence_tables
 from tests.dependencies.cases import prepared, treebank
 from tests.lib.refusals import refused
@@ -31,7 +33,9 @@ def english(n=12):
 def test_there_and_back(tmp_path):
     sentences, trees = english()
     data = prepared(sentences, trees, loss="labelled_hamming")
-    model = js.trained(data, js.fit(*data, C=100.0))
+    x, y = padded(data.problem.padding, *data[1:])
+    features = jax.jit(jax.vmap(js.joint_feature, (None, 0, 0)))(data.problem, x, y)
+    model = js.trained(data, jax.tree.map(lambda leaf: np.asarray(leaf).sum(axis=0), features))
     assert model.predict(sentences) == trees
     new = [[{"word": "the", "tag": "D"}, {"word": "fox", "tag": "N"}, {"word": "runs", "tag": "V"}]]
     assert model.predict(new) == [[(2, "det"), (3, "arg"), (0, "root")]]

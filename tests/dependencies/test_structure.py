@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +15,6 @@ from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.padding import padded
 from jaxstruct.dependencies import Parse
 from jaxstruct.dependencies.heads import crossing_arcs, fault_of, lifted
-from jaxstruct.dependencies.oracles.k_best import k_best_trees
-from jaxstruct.dependencies.potentials import PADDING
 from tests.dependencies.cases import prepared, psi, treebank
 from tests.dependencies.oracles.truth import labelled_trees
 from tests.lib.refusals import refused
@@ -52,7 +49,7 @@ def test_inner_products_are_counts_of_named_features(x64, labels="pq"):
         x, y = padded(
             data.problem.padding, data.encoding.inputs(many), data.encoding.outputs(every[i])
         )
-        features = jax.vmap(js.joint_feature, (None, 0, 0))(data.problem, x, y)["features"]
+        features = jax.jit(jax.vmap(js.joint_feature, (None, 0, 0)))(data.problem, x, y)["features"]
         counts = [psi(sentences[i], tree) for tree in every[i]]
         names = sorted({name for one in counts for name in one}, key=str)
         table = np.array([[one[name] for name in names] for one in counts])
@@ -60,17 +57,11 @@ def test_inner_products_are_counts_of_named_features(x64, labels="pq"):
 
 
 def test_the_contract():
-    """Every function against its definition."""
-    report = js.check_problem(*data_of("", True)[2])
-    assert not report.faults, report
-
-
-@pytest.mark.thorough
-def test_hashed_features_and_labels_keep_the_contract():
+    """Every function against its definition, with hashed features and labels."""
     sentences, trees = treebank(2, 8, 4, labels="pqr", projective=False)
     data = prepared(sentences, trees, table=7, label_table=3, projective=False)
     assert not all(slot.exact for slot in data.encoding.features.slots)
-    report = js.check_problem(*data)
+    report = js.check_problem(*data, examples=3, draws=2)
     assert not report.faults, report
 
 
@@ -162,37 +153,20 @@ def test_slack_rescaling_of_any_trees_is_certified(x64):
     assert found.dual <= truth * (1 + 1e-9) and found.primal >= truth * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("projective", [False, True])
-def test_trees_above_a_score_are_those_of_the_k_best(projective):
-    random = np.random.default_rng(1)
-    potentials, length = random.normal(size=(40, 6, 5, 2)).astype(np.float32), np.arange(40) % 4 + 2
-
-    def run(above):
-        one = partial(k_best_trees, k=12, projective=projective)
-        return jax.jit(jax.vmap(one))(potentials, length, above=above)
-
-    every = run(np.full(40, -np.inf, np.float32))
-    above = np.asarray(every.score)[np.arange(40), random.integers(0, 12, 40)]
-    some, stays = run(above), np.asarray(every.score) > above[:, None]
-    np.testing.assert_array_equal(some.score, np.where(stays, every.score, -np.inf))
-    heads = np.where(stays[..., None], every.heads, PADDING)
-    np.testing.assert_array_equal(some.heads, heads)
-
-
-@pytest.mark.parametrize("loss", ["hamming", "labelled_hamming", "normalised_hamming",
-                                  "normalised_labelled_hamming"])  # fmt: skip
-def test_losses_count_words(loss):
+def test_losses_count_words():
     sentences, trees = treebank(3, 4, 4, labels="pq")
-    data = prepared(sentences, trees, loss=loss)
-    _, y = padded(data.problem.padding, *data[1:])
-    one = jax.tree.map(lambda leaf: leaf[3], y)
-    other = Parse(one.heads.copy(), one.labels.copy())
-    other.labels[0] = 1 - other.labels[0]
-    other.heads[1], other.labels[2] = 9, 1 - other.labels[2]
-    wrong = 3 if "labelled" in loss else 1
-    expected = wrong / 4 if "normalised" in loss else wrong
-    np.testing.assert_allclose(data.problem.model.loss(one, other), expected)
-    assert data.problem.model.loss(one, one) == 0
+    for loss, expected in (
+        ("hamming", 1), ("labelled_hamming", 3), ("normalised_hamming", 1 / 4),
+        ("normalised_labelled_hamming", 3 / 4),
+    ):  # fmt: skip
+        data = prepared(sentences, trees, loss=loss)
+        _, y = padded(data.problem.padding, *data[1:])
+        one = jax.tree.map(lambda leaf: leaf[3], y)
+        other = Parse(one.heads.copy(), one.labels.copy())
+        other.labels[0] = 1 - other.labels[0]
+        other.heads[1], other.labels[2] = 9, 1 - other.labels[2]
+        np.testing.assert_allclose(data.problem.model.loss(one, other), expected)
+        assert data.problem.model.loss(one, one) == 0
 
 
 def test_a_random_field_and_confidence():

@@ -182,20 +182,3 @@ def test_logistic_regression() -> None:
     np.testing.assert_allclose(found.nodes[:, 0, :S], p, atol=CLOSE)
     np.testing.assert_array_equal(best.labels[:, 0], p.argmax(axis=1))
     np.testing.assert_allclose(best.score - found.log_partition, np.log(p.max(axis=1)), atol=CLOSE)
-
-
-@pytest.mark.thorough
-def test_logistic_regression_trained_as_a_graph_of_one_node() -> None:
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(N, 4))
-    y = np.argmax(x[:, :S] + rng.gumbel(size=(N, S)), axis=1)
-    fit, C = js.baselines.fit_random_field, 5.0 * N
-    classes = js.multiclass.multiclass(4, S, dtype="float64")
-    nodes = graph_labelling(4, S, edge_kinds=0, dtype="float64")
-    graphs = js.graphs.graph_inputs(list(x[:, None]), [[]] * N, plans=True)
-    wanted = fit(classes, x, y, C, tolerance=1e-9)
-    found = fit(nodes, graphs, js.ragged(list(y[:, None])), C, tolerance=1e-9)
-    np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-10)
-    (of_classes,) = jax.tree.leaves(wanted.weights)
-    weights = np.asarray(of_classes).reshape(found.weights["nodes"].shape)
-    np.testing.assert_allclose(found.weights["nodes"], weights, atol=CLOSE)

@@ -89,21 +89,6 @@ def test_combinations_nest_and_take_plain_functions(jit):
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-def test_coefficients_are_leaves():
-    traces = []
-
-    @jax.jit
-    def value(kernel, x):
-        traces.append(kernel)
-        return kernel(x, x)
-
-    x = jnp.ones(3)
-    for alpha in (0.0, 1.0, 2.5):
-        kernel = weighted_sum([linear(), gaussian(1.0 + alpha)], [alpha, 1.0])
-        np.testing.assert_allclose(value(kernel, x), 3 * alpha + 1, rtol=1e-6)
-    assert len(traces) == 1
-
-
 def test_errors():
     with refused("coefficients: got 1, expected one for each of 2"):
         weighted_sum([linear(), linear()], [1.0])

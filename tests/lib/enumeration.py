@@ -77,6 +77,30 @@ def check_best(listed: Listed, output: Any, score: Any, *options: Any, **more: A
     return check_k_best(listed, *raised, *options, **more)
 
 
+def check_levels(
+    listed: Listed, levels: Sequence[np.ndarray], outputs: Any, scores: Any, tolerance: float
+) -> None:
+    """The best output of every level of every case: leaves [n, L, ..] and scores [n, L].
+
+    Args:
+      levels: of each case [K] the level of each listed output, -1 of one that is in none.
+    """
+    found, scores, close = (
+        flat(outputs, 2),
+        np.asarray(scores),
+        dict(rtol=tolerance, atol=tolerance),
+    )
+    for i, F in enumerate(listed.scores):
+        best = np.full(scores.shape[1], -np.inf)
+        np.maximum.at(best, levels[i][levels[i] >= 0], F[levels[i] >= 0])
+        np.testing.assert_allclose(scores[i], best, **close)
+        real = best > -np.inf
+        assert (found[i, ~real] == -1).all()
+        places = listed.places(i, found[i, real])
+        np.testing.assert_array_equal(levels[i][places], np.flatnonzero(real))
+        np.testing.assert_allclose(F[places], best[real], **close)
+
+
 def pearson(seen: np.ndarray, expected: np.ndarray) -> tuple[float, int]:
     """(Pearson's statistic of counts, its degrees of freedom); rare cells share one."""
     common = expected >= LEAST_EXPECTED

@@ -94,16 +94,10 @@ def test_all_outputs_are_enough() -> None:
 def test_candidate_lists_have_both() -> None:
     """Scores 1 and -2, the second is true, the third is padding: s = 1 + 1 + 2 and 0."""
     problem = js.strings.candidates(2, dtype="float64")
-<<<<<<< HEAD
     theta = CandidateScores(jnp.array([1.0, -2.0, 9.0]), jnp.array([4, 7, -1]))
-    of = partial(smoothed_hinge, problem, theta, jnp.int32(7))
-    np.testing.assert_allclose(of(), np.log1p(np.exp(4.0)), rtol=1e-12)
-=======
-    theta = js.strings.CandidateScores(jnp.array([1.0, -2.0, 9.0]), jnp.array([4, 7, -1]))
     whole = partial(smoothed_hinge, problem, theta, jnp.int32(7))
     of = jax.jit(whole, static_argnums=(0, 1))
     np.testing.assert_allclose(of("entropy"), np.log1p(np.exp(4.0)), rtol=1e-12)
->>>>>>> h_trest
     np.testing.assert_allclose(of("top_k"), 4.0, rtol=1e-12)
     np.testing.assert_allclose(of("top_k", 8.0), 0.75 * 4 + 4 * 0.375, rtol=1e-12)
 

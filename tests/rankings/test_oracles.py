@@ -163,12 +163,11 @@ def test_a_list_that_is_cut_off_is_filled_with_its_last_ranking(monkeypatch):
     theta = SampleTheta(jnp.asarray(given.scores, jnp.float32), jnp.asarray(given.lengths), truths)
     listed = jax.vmap(lambda *one: problem.oracles.best_above(*one, 3, jnp.float32(0.3)))
     ys, real = map(np.asarray, jax.jit(listed)(theta, truths))
-    best = jax.vmap(problem.oracles.loss_augmented_decode, (0, 0, None))(theta, truths, 1.0)
+    decode = jax.vmap(problem.oracles.loss_augmented_decode, (0, 0, None))
+    best = jax.jit(decode)(theta, truths, 1.0)
     assert (real == real[:, :1]).all() and 0 < real[:, 0].sum() < 40
-    values = [
-        jax.vmap(problem.model.score)(theta, y) + jax.vmap(problem.model.loss)(truths, y)
-        for y in (*np.moveaxis(ys, 1, 0), best)
-    ]
+    score, loss = (jax.jit(jax.vmap(of)) for of in (problem.model.score, problem.model.loss))
+    values = [score(theta, y) + loss(truths, y) for y in (*np.moveaxis(ys, 1, 0), best)]
     for own in values[:3]:
         np.testing.assert_allclose(own, values[3], atol=1e-5)
 

@@ -105,7 +105,7 @@ def named(problem, answers, without_loss):
         [
             *((name, "float64", 0, False) for name in NAMES),
             *((name, "float32", 1, False) for name in ("node_f1", "f1")),
-            *((name, "float64", 0, True) for name in ("node_f1", "f1")),
+            ("node_f1", "float64", 0, True),
         ],
     ),
 )
@@ -247,8 +247,7 @@ def test_psi_inner_products_and_the_sums_of_planes(x64):
     assert np.abs(gram).max() > 1 and (gram[:, 0] != gram[:, 1]).sum() > 2
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_sparseness_of_trees(seed):
+def test_sparseness_of_trees(seed=0):
     """Thesis 4.5.3: l tokens make 2 l - 1 nodes and |Psi(x, y) - Psi(x, y')| < 2 sqrt(2) l.
 
     Ours count the symbol at the root besides, which the bound has room for.
@@ -264,24 +263,6 @@ def test_sparseness_of_trees(seed):
         assert squares.max() < 8 * length**2
         compared += len(counts) > 1
     assert compared >= 2
-
-
-@jax.jit
-def decoded_alone(problem, w, x):
-    return problem.model.decode(problem.model.potentials(w, x))
-
-
-@pytest.mark.thorough
-def test_padding_and_batches_change_nothing(x64):
-    problem, (x, _) = problem_of(0, "node_f1"), examples(0)
-    w = random_weights(problem, False)
-    wider = x._replace(terminals=np.pad(x.terminals, ((0, 0), (0, 2)), constant_values=-1))
-    padded = predict(problem, w, wider)
-    for i in range(len(x.length)):
-        for a, b in zip(padded, decoded_alone(problem, w, row_of(x, i)), strict=True):
-            np.testing.assert_array_equal(a[i, : len(b)], b)
-            assert (a[i, len(b) :] == -1).all()
-    assert (padded.rules >= 0).sum() > T
 
 
 def test_a_sentence_without_a_parse_gives_no_tree(x64):
@@ -393,10 +374,16 @@ def test_features_of_tokens_at_the_edges_of_spans(x64):
         expected = [(truth - decoded) @ difference, difference @ difference]
         np.testing.assert_allclose(grams[i], expected, **CLOSE)
     assert grams.max() > 1
-    np.testing.assert_allclose(space.plane_values(w, x, best), every @ flat(w), **CLOSE)
     c = np.linspace(-1, 1, 20).reshape(10, 2)
+
+    @jax.jit
+    def of_planes(w, x, best):
+        return space.plane_values(w, x, best), space.add_planes(w, x, best, c)
+
+    values, moved = of_planes(w, x, best)
+    np.testing.assert_allclose(values, every @ flat(w), **CLOSE)
     expected = flat(w) + np.einsum("ik,ikf->f", c, every)
-    np.testing.assert_allclose(flat(space.add_planes(w, x, best, c)), expected, **CLOSE)
+    np.testing.assert_allclose(flat(moved), expected, **CLOSE)
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ from jaxstruct.segments import (
 )
 from tests.lib.enumeration import check_alone, check_best, check_k_best, check_samples, row
 from tests.lib.refusals import refused
-from tests.segments.oracles.truth import T, cases, counts
+from tests.segments.oracles.truth import cases, counts
 
 best = jax.jit(jax.vmap(viterbi))
 
@@ -43,22 +43,6 @@ def test_four_thousand_best_segmentations():
 @pytest.mark.thorough
 def test_best_segmentations_of_float64(x64):
     check(cases(1, 400), "float64", 1e-12)
-
-
-@pytest.mark.thorough
-def test_padding_is_never_read():
-    given = cases(2, 200)
-    potentials, length = given.typed("float32")
-    more = np.full((len(length), 3, *potentials.segments.shape[2:]), np.nan, np.float32)
-    segments = np.concatenate([potentials.segments, more], axis=1)
-    for i, size in enumerate(length):
-        for first in range(T):
-            segments[i, first, max(size - first, 0) :] = np.nan
-    wide = best(potentials._replace(segments=segments), length)
-    short = best(potentials, length)
-    np.testing.assert_array_equal(wide.codes[:, :T], short.codes)
-    assert (wide.codes[:, T:] == -1).all()
-    np.testing.assert_array_equal(wide.score, short.score)
 
 
 @pytest.mark.parametrize("k", [2, 7])

@@ -206,22 +206,3 @@ def one(potentials: TreePotentials, axes: TreePotentials, n: int) -> TreePotenti
 def as_dtype(potentials: TreePotentials, dtype: str) -> TreePotentials:
     """Potentials in another dtype."""
     return TreePotentials(*(None if leaf is None else leaf.astype(dtype) for leaf in potentials))
-
-
-def tree_of(trees: BinaryTree, *index: int) -> tuple[np.ndarray, ...]:
-    """One tree of a batch, as numpy arrays."""
-    return tuple(np.asarray(leaf)[index] for leaf in trees)
-
-
-def same_tree(a: tuple, b: tuple) -> bool:
-    """Whether two trees are the same in all of their integers."""
-    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def places(given: Forest, tree: tuple) -> np.ndarray:
-    """Where a tree stands in a forest: once, if it is one of its trees."""
-    symbols, rules, *_, ends = tree
-    match = (given.trees.symbols == symbols).all(axis=1) & (given.trees.rules == rules).all(axis=1)
-    for mine, other in zip(given.trees[2:], tree[2:], strict=True):
-        match &= (mine == other).all(axis=1)
-    return np.flatnonzero(match)

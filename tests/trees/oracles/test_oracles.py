@@ -1,0 +1,412 @@
+"""All that oracles say of a sentence, one program, against every tree of small grammars."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from jaxstruct.trees.oracles import k_best_trees as oracle
+from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
+from jaxstruct.trees.oracles.charts import rank_pairs
+from jaxstruct.trees.oracles.cky import cky
+from jaxstruct.trees.oracles.inside_outside import TreeMarginals, log_partition, rule_marginals
+from jaxstruct.trees.oracles.k_best_trees import k_best_trees, sentence_bytes
+from jaxstruct.trees.oracles.recursion import FEW
+from jaxstruct.trees.oracles.sampling import sample_tree
+from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels, level_trees, tree_levels
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
+from tests.core.derivatives import assert_derivatives
+from tests.lib.enumeration import (
+    Listed,
+    check_best,
+    check_k_best,
+    check_levels,
+    check_samples,
+    flat,
+    row,
+)
+from tests.lib.refusals import refused
+from tests.lib.thorough import repeats, thorough_after
+from tests.trees.oracles.truth import (
+    OVER_SPANS,
+    OWN,
+    SHARED,
+    SKEWED,
+    SMALL,
+    Cases,
+    as_dtype,
+    cases,
+    grammar,
+    listed,
+    node_sums,
+)
+
+SHORT = SMALL._replace(tokens=4)
+"""Where levels are pairs: most of the time goes by in tracing back a tree for each of them."""
+K, DRAWS = 5, 200
+
+
+class Asked(NamedTuple):
+    """Of each sentence [N, ..], beside its potentials.
+
+    Fields:
+      matched: [N, T, T, S] integers counted at nodes. offsets, slopes, valid: [N, *levels].
+    """
+
+    length: np.ndarray
+    matched: np.ndarray
+    offsets: np.ndarray
+    slopes: np.ndarray
+    valid: np.ndarray
+    key: np.ndarray
+
+
+def asked(given: Cases, sizes: LevelSizes, predicted: np.ndarray | None) -> Asked:
+    """Inner nodes of a random tree, or 0 to 2 at any node, never more than is predicted there."""
+    (N, T, S), random = given.potentials.lexical.shape, np.random.default_rng(5)
+    if predicted is None:
+        matched = np.zeros((N, T, T, S), bool)
+        for n, length in enumerate(given.length):
+            forest = given.forests[int(length)]
+            if len(forest.tops):
+                a = random.integers(len(forest.tops))
+                inner = forest.trees.rules[a] >= 0
+                begins, ends = forest.trees.begins[a, inner], forest.trees.ends[a, inner]
+                matched[n, begins, ends - 1, forest.parents[a, inner]] = True
+    else:
+        matched = np.minimum(random.integers(0, 3, (N, T, T, S)), predicted).astype(np.int8)
+    most = [each[-1] for each in (sizes.predicted, sizes.matched) if each is not None]
+    offsets = np.where(random.random((N, *most)) < 0.2, -np.inf, random.normal(size=(N, *most)))
+    slopes, valid = random.random((N, *most)), random.random((N, *most)) < 0.8
+    return Asked(
+        given.length, matched, offsets, slopes, valid, jax.random.split(jax.random.key(0), N)
+    )
+
+
+def of_levels(rules, potentials, asks: Asked, sizes: LevelSizes, predicted) -> dict:
+    """What is said of levels, of one sentence."""
+    given = rules, potentials, NodeCounts(asks.matched, predicted), asks.length, sizes
+    return {
+        "trees": level_trees(*given),
+        "scores": tree_levels(*given),
+        "best": best_of_tree_levels(*given, asks.offsets, asks.slopes, asks.valid),
+    }
+
+
+def answers(rules, potentials, asks: Asked, sizes: LevelSizes) -> dict:
+    """All that is said of one sentence."""
+    given = rules, potentials, asks.length
+    draw = jax.vmap(sample_tree, (None, None, None, 0))
+    return {
+        "best": cky(*given),
+        "used": jax.grad(lambda p: cky(rules, p, asks.length).score)(potentials),
+        "k best": k_best_trees(*given, K),
+        "sums": jax.value_and_grad(log_partition, 1)(*given),
+        "marginals": rule_marginals(*given),
+        "drawn": draw(*given, jax.random.split(asks.key, DRAWS)),
+        "levels": of_levels(rules, potentials, asks, sizes, None),
+    }
+
+
+@cache
+def together(axes: TreePotentials, sizes: LevelSizes):
+    return jax.jit(jax.vmap(partial(answers, sizes=sizes), (None, axes, 0)))
+
+
+@cache
+def levels_together(axes: TreePotentials, sizes: LevelSizes, predicted: tuple[int, ...]):
+    call = partial(of_levels, sizes=sizes, predicted=np.array(predicted, np.int32))
+    return jax.jit(jax.vmap(call, (None, axes, 0)))
+
+
+def counts(given: Cases, n: int, p: np.ndarray) -> TreeMarginals:
+    """How often trees of probabilities p [A] use each potential of sentence n."""
+    (T, S), R = given.potentials.lexical.shape[1:], given.potentials.rules.shape[-1]
+    length = int(given.length[n])
+    forest = given.forests[length]
+    lexical, root, spans = np.zeros((T, S)), np.zeros(S), np.zeros((T, T, S))
+    rules = np.zeros((T, T, R))
+    np.add.at(root, forest.tops, p)
+    for t in range(length):
+        np.add.at(lexical[t], forest.trees.symbols[:, t], p)
+    for m in range(length - 1):
+        begins, lasts = forest.trees.begins[:, m], forest.trees.ends[:, m] - 1
+        np.add.at(rules, (begins, lasts, forest.trees.rules[:, m]), p)
+        np.add.at(spans, (begins, lasts, forest.parents[:, m]), p)
+    if given.potentials.rules.ndim < 4:
+        rules = rules.sum(axis=(0, 1))
+    return TreeMarginals(lexical, rules, root, spans, 0.0)
+
+
+def check_counts(found: TreePotentials, wanted: TreeMarginals, tolerance: float) -> None:
+    for name in TreePotentials._fields:
+        if getattr(found, name) is not None:
+            np.testing.assert_allclose(
+                getattr(found, name), getattr(wanted, name), rtol=tolerance, atol=tolerance
+            )
+
+
+def check_sums(given: Cases, every: Listed, found: dict, tolerance: float) -> None:
+    """log Z, its gradient, marginals, and what the best tree uses; 0 without a parse."""
+    (total, slope), marginals = found["sums"], found["marginals"]
+    for n, F in enumerate(given.scores):
+        log_z = logsumexp(F) if len(F) else -np.inf
+        for value in (total[n], marginals.log_partition[n]):
+            np.testing.assert_allclose(value, log_z, rtol=tolerance, atol=tolerance)
+        p = np.exp(F - log_z) if log_z > -np.inf else np.zeros(len(F))
+        wanted = counts(given, n, p)
+        for own in (slope, marginals):
+            check_counts(row(own, n), wanted, tolerance)
+        used = np.zeros(len(F))
+        if log_z > -np.inf:
+            used[every.places(n, flat(row(found["best"].tree, [n]), 1))] = 1
+        check_counts(row(found["used"], n), counts(given, n, used), 0)
+
+
+def check_of_levels(given: Cases, every: Listed, asks: Asked, predicted, found, tolerance) -> None:
+    """Every level has the best of its trees, and the best level is the best line of them."""
+    shape, levels = found["scores"].shape[1:], []
+    for n, length in enumerate(given.length):
+        forest = given.forests[int(length)]
+        level = node_sums(asks.matched[n].astype(int), forest, int(length))
+        level = np.minimum(level, shape[-1] - 1)
+        if predicted is not None:
+            table = np.broadcast_to(np.array(predicted), asks.matched[n].shape)
+            many = node_sums(table, forest, int(length))
+            level = np.where(many < shape[0], many * shape[1] + level, -1)
+        levels.append(level)
+    N, L = len(levels), int(np.prod(shape))
+    trees = jax.tree.map(lambda leaf: leaf.reshape(N, L, -1), found["trees"].tree)
+    scores, best = found["trees"].score.reshape(N, L), found["best"]
+    np.testing.assert_array_equal(found["scores"].reshape(N, L), scores)
+    check_levels(every, levels, trees, scores, tolerance)
+    offsets, slopes, valid = (leaf.reshape(N, L) for leaf in asks[2:5])
+    usable = valid & (scores > -np.inf)
+    values = np.where(usable, offsets + slopes * np.where(usable, scores, 0), -np.inf)
+    level, some = best.predicted * shape[-1] + best.matched, values.max(axis=1) > -np.inf
+    close = partial(np.testing.assert_allclose, rtol=tolerance, atol=tolerance)
+    close(best.value, values.max(axis=1))
+    close(values[np.arange(N), level][some], values.max(axis=1)[some])
+    none = flat(best.tree, 1)[~some]
+    assert (none == -1).all() and (best.score[~some] == -np.inf).all() and not level[~some].any()
+    for n in np.flatnonzero(some):
+        (place,) = every.places(n, flat(row(best.tree, [n]), 1))
+        assert levels[n][place] == level[n]
+        close(best.score[n], given.scores[n][place])
+
+
+EACH = [(OVER_SPANS, SMALL, "float32"), (SHARED, SKEWED, "float32"), (OWN, SKEWED, "float64")]
+
+
+@pytest.mark.parametrize(("kind", "size", "dtype"), thorough_after(2, EACH))
+def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
+    """Of equals, of odd seeds, the lowest top symbol, then in preorder the lowest rule, the lowest
+    split. Matches of inner nodes are levels, one of them a cap in float64."""
+    none, sizes, tolerance, of_sums = 0, inner_sizes(size.tokens), 1e-5, 2e-5
+    if dtype == "float64":
+        sizes, tolerance, of_sums = capped_sizes(size.tokens, 1), 1e-13, 1e-12
+    for seed in repeats(8, 4):
+        given = cases(kind, size, seed)
+        every, asks = listed(given, seed % 2 == 1), asked(given, sizes, None)
+        with jax.enable_x64(dtype == "float64"):
+            call = together(given.axes, sizes)
+            found = jax.device_get(call(given.rules, as_dtype(given.potentials, dtype), asks))
+        types = {leaf.dtype for leaf in jax.tree.leaves(found)}
+        assert types == {np.dtype(dtype), np.dtype("int32")}
+        parsed, ranked = found["best"], found["k best"]
+        empty = check_best(every, parsed.tree, parsed.score, tolerance)
+        check_k_best(every, ranked.tree, ranked.score, tolerance, ties=1)
+        check_sums(given, every, found, of_sums)
+        check_samples(every, found["drawn"])
+        drawn = flat(found["drawn"], 2)
+        assert (drawn[parsed.score == -np.inf] == -1).all()
+        check_of_levels(given, every, asks, None, found["levels"], tolerance)
+        none += empty
+    assert none > 0 or size is SKEWED
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "cap"), thorough_after(1, [(OVER_SPANS, SHORT, None), (SHARED, SKEWED, 3)])
+)
+def test_levels_of_every_pair_of_matched_and_predicted(kind, size: tuple, cap: int | None) -> None:
+    """Also with a cap of the matched ones: the last of them holds all trees with at least two."""
+    predicted = tuple(np.arange(size.symbols)[::-1] % 3)
+    most = tuple(2 * (2 * w - 1) + 1 for w in range(1, size.tokens + 1))
+    sizes = LevelSizes((cap,) * size.tokens if cap else most, most)
+    for seed in repeats(4, 2):
+        given = cases(kind, size, seed)
+        asks = asked(given, sizes, np.array(predicted))
+        call = levels_together(given.axes, sizes, predicted)
+        found = jax.device_get(call(given.rules, as_dtype(given.potentials, "float32"), asks))
+        check_of_levels(given, listed(given, False), asks, predicted, found, 1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_against_differences() -> None:
+    """Of a score without its tree, the k best, all levels, and the best one by offset and slope."""
+    given, sizes = cases(SHARED, SMALL, 0), capped_sizes(SMALL.tokens, 2)
+    asks, potentials = asked(given, sizes, None), as_dtype(given.potentials, "float64")
+
+    def scores(changed: tuple) -> list:
+        def of_one(potentials, asks):
+            found, own = of_levels(given.rules, potentials, asks, sizes, None), asks.length
+            ranked = k_best_trees(given.rules, potentials, own, 2).score
+            alone = cky(given.rules, potentials, own).score
+            tree = score_tree(given.rules, potentials, found["best"].tree, own)
+            kept = jax.numpy.where(found["best"].score > -jax.numpy.inf, tree, 0)
+            return alone, ranked, found["scores"], found["best"].score, found["best"].value, kept
+
+        moved = asks._replace(offsets=changed[1], slopes=changed[2])
+        return jax.vmap(of_one, (given.axes, 0))(changed[0], moved)
+
+    assert_derivatives(scores, (potentials, asks.offsets, asks.slopes))
+
+
+@pytest.mark.parametrize("kind, size", thorough_after(1, [(SHARED, SKEWED), (OVER_SPANS, SMALL)]))
+def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) -> None:
+    """Those of many come first among those of more, ties included, block by block or at once."""
+    bytes_of = sentence_bytes(40, size.tokens, size.symbols, size.rules, np.dtype("f4"))
+    monkeypatch.setattr(oracle, "MOST_BYTES", 3 * bytes_of)
+    for seed in repeats(4, 2):
+        given = cases(kind, size, seed)
+        call = (given.rules, as_dtype(given.potentials, "float32"), given.length)
+        few, many = (jax.device_get(ranked(k, given.axes)(*call)) for k in (K, 40))
+        check_k_best(listed(given, seed % 2 == 1), many.tree, many.score, 1e-5, ties=1)
+        jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[:, :K], b), many, few)
+
+
+@cache
+def ranked(k: int, axes: TreePotentials):
+    return jax.jit(jax.vmap(partial(k_best_trees, k=k), (None, axes, 0)))
+
+
+def shapes_of(N: int, T: int, S: int, R: int) -> tuple:
+    """(rules, shapes of potentials, of lengths, axes) of sentences that share rules."""
+    rules = grammar(np.random.default_rng(0), S, R, False)
+    shapes = TreePotentials((N, T, S), (R,), (S,), None)
+    potentials = TreePotentials(*(s and jax.ShapeDtypeStruct(s, "f4") for s in shapes))
+    return rules, potentials, jax.ShapeDtypeStruct((N,), "i4"), TreePotentials(0, None, None, None)
+
+
+@pytest.mark.thorough
+def test_a_wide_batch_takes_no_more_memory_than_is_allowed(monkeypatch) -> None:
+    """By what the compiler lays out; long sentences are charts, large grammars are merges."""
+    monkeypatch.setattr(oracle, "MOST_BYTES", 2**22)
+    for k, S, R, T in ((50, 5, 20, 20), (20, 8, 400, 4)):
+        *given, axes = shapes_of(90, T, S, R)
+        assert 90 * sentence_bytes(k, T, S, R, np.dtype("f4")) > 2 * oracle.MOST_BYTES
+        call = jax.jit(jax.vmap(partial(k_best_trees, k=k), (None, axes, 0)))
+        found = call.lower(*given).compile().memory_analysis()
+        assert found.temp_size_in_bytes < 1.2 * oracle.MOST_BYTES + found.output_size_in_bytes
+
+
+def test_long_sentences_take_the_memory_of_their_charts() -> None:
+    """One chart for log Z and four for marginals, T (T + 1) / 2 by S floats each."""
+    T, S, N = 30, 10, 64
+    *given, axes = shapes_of(N, T, S, 40)
+    for sums, charts in ((log_partition, 1), (rule_marginals, 4)):
+        found = jax.jit(jax.vmap(sums, (None, axes, 0))).lower(*given).compile().memory_analysis()
+        assert found.temp_size_in_bytes < 1.2 * charts * T * (T + 1) / 2 * S * N * 4
+
+
+def test_the_program_of_many_trees_is_as_large_as_that_of_few() -> None:
+    """Merges that were written out grew with k^2: compiling them took gigabytes and hours."""
+    *given, axes = shapes_of(50, 5, 3, 6)
+
+    def lines(k: int) -> int:
+        return ranked(k, axes).lower(*given).as_text().count("\n")
+
+    assert lines(300) < 1.1 * lines(30) < 1.1 * lines(FEW)
+
+
+@pytest.mark.parametrize("shift, tolerance", [(0.0, 1e-4), (2000.0, 2e-3)])
+def test_far_apart_potentials_neither_overflow_nor_vanish(shift: float, tolerance: float) -> None:
+    """A top symbol 400 a rule below the others; F of 6000 is known to 5e-4 in float32."""
+    given, sizes = cases(SHARED, SKEWED, 0), inner_sizes(SKEWED.tokens)
+    n = int(np.flatnonzero(given.length == 3)[0])
+    lexical = np.nan_to_num(given.potentials.lexical[n], neginf=0.0) + shift
+    lexical[:, 0] -= 300.0
+    root = np.where(np.arange(7) == 1, 0.0, -np.inf)
+    rules = np.where(given.rules.parents == 1, 0.0, 400.0)
+    asks = asked(given, sizes, None)
+    asks = asks._replace(length=np.full_like(given.length, 3))  # as often as the program has them
+    lexical, root = (np.stack([leaf] * len(asks.length)) for leaf in (lexical, root))
+    potentials = as_dtype(TreePotentials(lexical, rules, root), "float32")
+    found = together(given.axes, sizes)(given.rules, potentials, asks)["marginals"]
+    found = jax.tree.map(lambda leaf: np.asarray(leaf)[0], found)
+    assert float(found.log_partition) > -np.inf
+    np.testing.assert_allclose(found.lexical.sum(axis=1), 1, rtol=tolerance)
+    np.testing.assert_allclose(found.rules.sum(), 2, rtol=tolerance)
+    assert all(np.isfinite(leaf).all() for leaf in found)
+
+
+def test_pairs_of_ranks_that_may_be_among_the_best() -> None:
+    assert rank_pairs(3) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
+
+
+def test_one_rule_without_jit() -> None:
+    """Right-branching only: (0 (0 (0 ..))) from 0 -> 1 0; both symbols over tokens."""
+    rules = GrammarRules(*np.array([[0], [1], [0]]))
+    lexical = np.arange(8.0, dtype=np.float32).reshape(4, 2)
+    potentials = TreePotentials(lexical, np.full(1, 0.5, np.float32), np.zeros(2, np.float32))
+    parsed = cky(rules, potentials, 3)
+    expected = [[1, 1, 0, -1], [0, 0, -1], [0, 1, -1], [1, 2, -1], [3, 3, -1]]
+    assert [leaf.tolist() for leaf in parsed.tree] == expected
+    assert float(parsed.score) == 1 + 3 + 4 + 2 * 0.5
+
+
+RULES = GrammarRules(np.array([0, 0]), np.array([0, 1]), np.array([1, 0]))
+POTENTIALS = TreePotentials(np.zeros((3, 2)), np.zeros(2), np.zeros(2))
+
+
+@pytest.mark.parametrize("rules, potentials, length, message", [
+    (RULES._replace(lefts=np.array([0])), POTENTIALS, 2, r"rules.lefts must be \[R = 2\], got"),
+    (RULES._replace(lefts=np.array([1, 0])), POTENTIALS, 2, "sorted by parent.*rule 0.*lexsort"),
+    (RULES._replace(rights=np.array([1, 2])), POTENTIALS, 2, r"symbols in 0\.\.1.*got 0\.\.2"),
+    (RULES, POTENTIALS._replace(lexical=np.zeros((1, 2))), 1, "T >= 2"),
+    (RULES, POTENTIALS._replace(lexical=np.zeros((4, 3, 2))), 1, "jax.vmap"),
+    (RULES, POTENTIALS._replace(rules=np.zeros(3)), 2, r"rules must be \[R = 2\] or \[T = 3"),
+    (RULES, POTENTIALS._replace(root=np.zeros(3)), 2, "potentials.root"),
+    (RULES, POTENTIALS._replace(spans=np.zeros((3, 2))), 2, "potentials.spans"),
+    (RULES, POTENTIALS, 4, r"length must be in 1\.\.3"),
+    (RULES, POTENTIALS, 0, r"length must be in 1\.\.3"),
+    (RULES, POTENTIALS, np.ones(2, int), "scalar"),
+    (RULES._replace(lefts=np.zeros(2)), POTENTIALS, 2, "rules.lefts must be integers"),
+    (RULES, TreePotentials(*(leaf.astype(int) for leaf in POTENTIALS[:3])), 2, "floating-point"),
+])  # fmt: skip
+def test_bad_input(rules, potentials, length, message) -> None:
+    refused(message, cky, rules, potentials, length)
+
+
+def test_rules_of_each_sentence_are_refused() -> None:
+    own = GrammarRules(*(np.stack([leaf, leaf]) for leaf in RULES))
+    potentials = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), POTENTIALS)
+    refused("shared by all sentences", lambda: jax.vmap(cky)(own, potentials, np.array([2, 2])))
+
+
+GIVEN = TreePotentials(np.zeros((5, 3)), np.zeros(2), np.zeros(3))
+COUNTED = np.zeros((5, 5, 3), int)
+OF_LEVELS = [
+    (tree_levels, NodeCounts(np.zeros((5, 3), int)), inner_sizes(5), "counts.matched must be"),
+    (tree_levels, NodeCounts(COUNTED, np.zeros(3, int)), inner_sizes(5), "both be given"),
+    (tree_levels, NodeCounts(COUNTED), inner_sizes(4), "sizes.matched must be T = 5"),
+    (tree_levels, NodeCounts(COUNTED), LevelSizes((3, 2, 3, 4, 5)), "rising"),
+    (partial(best_of_tree_levels, offsets=np.zeros(4), slopes=np.zeros(4)), NodeCounts(COUNTED),
+     inner_sizes(5), r"must all be \[5\]"),
+    (tree_levels, NodeCounts(1.0 * COUNTED), inner_sizes(5), "matched must be integers, got float"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, counted, sizes, message", OF_LEVELS)
+def test_levels_that_do_not_fit(call, counted, sizes, message) -> None:
+    rules = GrammarRules(np.array([0, 0]), np.array([0, 1]), np.array([1, 2]))
+    refused(message, call, rules, GIVEN, counted, 2, sizes)
+
+
+def test_k_below_one_is_refused() -> None:
+    refused("k must be at least 1, got 0", k_best_trees, RULES, POTENTIALS, 2, 0)
