@@ -112,6 +112,7 @@ MINUTES = {
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
     "ranking": (10, 0.5),
+    "decisions": (40, 0.5),
     "measures": (10, 0.5),
     "dependencies": (35, 0.5),
     "segments": (7.5, 0.3),
@@ -216,6 +217,9 @@ EXPERIMENTS = (
     _experiment("ranking", ("lambdarank",), {
         "splits": 1, "folds": 2, "c_over_n": ("0.01",), "methods": ("ndcg", "pairs"),
     }, "queries with graded documents: SVMs of three measures, RankSVM and LightGBM"),
+    _experiment("decisions", (), {
+        "degrees": ("4",), "examples": ("100",), "seeds": 1, "steps": 300, "c_over_n": ("1",),
+    }, "decisions by predicted costs: two-stage, SPO+, its certified optimum, perturbed, blackbox"),
     _experiment("measures", ("multilabel",), {
         "splits": 1, "labels": 1, "c": ("100",), "data": ("scene",),
     }, "rare labels of scenes and genes: SVMs trained for F1 and for precision at k"),

@@ -66,6 +66,8 @@ WRONG = {
                 "--start=2 --task=table", "--start=2 --tolerance=0"],
     "constraint_counts": ["--parts=letters", "--formulations=svm1", "--sizes=0", "--epsilons=x",
                           "--epsilon=0", "--ways=", "--parts=words"],
+    "decisions": ["--tasks=routes", "--methods=crf", "--degrees=0", "--examples=x", "--seeds=0",
+                  "--noises=x", "--c_over_n=0", "--steps=0"],
     "denoising": ["--labels=1", "--labels=x", "--size=1", "--noise=0", "--training=exact",
                   "--prediction=milp", "--coupling=-1"],
     "digits": ["--formulations=svm3", "--c_over_n=x", "--tolerance=0", "--variant=slow",

@@ -1,4 +1,4 @@
-"""Propositions 6, 9, 12 and 14 to 18, plane by plane; theorems 2 and 3 are of the reference."""
+"""Propositions 6, 9, 12 and 14 to 18, theorems 2 and 3, plane by plane."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, predict
+from jaxstruct import Settings, fit, predict
 from jaxstruct.solvers.n_slack import cutting_plane, oracle_pass, sweeps
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
 from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, of_slack, random_case
-from tests.solvers.test_oracle import required
 from tests.truth.quadratic_program import dual_value
 
 N, K = 10, 6
@@ -33,6 +32,17 @@ def losses(case, formulation):
     return (case.loss if formulation in RESCALED else zero_one)[case.y]
 
 
+def required(formulation, delta, margins):
+    """H(y) for all outputs."""
+    root = np.sqrt(delta)
+    return {
+        "svm1_slack": delta * (1 - margins),
+        "svm1_margin": delta - margins,
+        "svm2_slack": root * (1 - margins),
+        "svm2_margin": root - margins,
+    }.get(formulation, 1 - margins)
+
+
 def guaranteed(formulation, epsilon, C, n, radius, delta):
     """The least rise of the dual when a plane violated by epsilon is added to an optimal block.
 
@@ -50,6 +60,19 @@ def guaranteed(formulation, epsilon, C, n, radius, delta):
         "svm1_margin": min(C * epsilon / (2 * n), square / (8 * radius**2)),
         "svm2_slack": square / (2 * (delta * radius**2 + n / C)),
         "svm2_margin": square / (2 * (radius**2 + n / C)),
+    }[formulation]
+
+
+def most_planes(formulation, epsilon, C, n, radius, delta):
+    """Theorem 3 (the number of planes after which algorithm 3 has ended)."""
+    linear = 2 * n * delta / epsilon
+    return {
+        "svm1_slack": max(linear, 8 * C * delta**3 * radius**2 / epsilon**2),
+        "svm1_margin": max(linear, 8 * C * delta * radius**2 / epsilon**2),
+        "svm2_slack": (C * delta**2 * radius**2 + n * delta) / epsilon**2,
+        "svm2_margin": (C * delta * radius**2 + n * delta) / epsilon**2,
+        "svm1": max(2 * n / epsilon, 8 * C * radius**2 / epsilon**2),
+        "svm2": (C * radius**2 + n) / epsilon**2,
     }[formulation]
 
 
@@ -78,12 +101,29 @@ class Ascent:
     def visit(self, i, epsilon):
         """Solve the block of example i; first add its most violated output above epsilon."""
         order = np.roll(np.arange(N, dtype=np.int32), -i)  # example i first, and it alone
-        spans = ((np.int32(0), np.int32(1)),)
-        calls = oracle_pass.Calls((order[:, None],), spans, np.float64(epsilon), np.int32(1))
-        options, given = oracle_pass.OracleOptions("contenders", 0), (self.task, self.w, self.sets)
-        self.sets, self.report, counts = _oracle(self.problem, options, *given, self.report, calls)
-        given = self.task, self.w, self.sets, (order,), (np.int32(1),)
-        self.w, multipliers, _ = _cached(self.problem, self.visits, *given)
+        self.sets, self.report, counts = _oracle(
+            self.problem,
+            oracle_pass.OracleOptions("contenders", 0),
+            self.task,
+            self.w,
+            self.sets,
+            self.report,
+            oracle_pass.Calls(
+                (order[:, None],),
+                ((np.int32(0), np.int32(1)),),
+                np.float64(epsilon),
+                np.int32(1),
+            ),
+        )
+        self.w, multipliers, _ = _cached(
+            self.problem,
+            self.visits,
+            self.task,
+            self.w,
+            self.sets,
+            (order,),
+            (np.int32(1),),
+        )
         self.sets = self.sets._replace(multipliers=multipliers)
         return int(counts.added)
 
@@ -97,8 +137,9 @@ class Ascent:
     def dual(self):
         """D by the slow truth, from the multipliers alone."""
         beta = dense_beta(self.sets, N, K)
-        given = self.psi, self.delta, self.case.y, self.C
-        value = dual_value(self.formulation, beta, *given, tolerance=1e-9)
+        value = dual_value(
+            self.formulation, beta, self.psi, self.delta, self.case.y, self.C, tolerance=1e-9
+        )
         assert value.feasible
         return value.value
 
@@ -131,6 +172,34 @@ def test_every_plane_raises_the_dual(x64, formulation, C):
     assert added >= N
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("formulation", SOFT)
+def test_theorem_3_bounds_the_number_of_planes(x64, formulation):
+    worst = np.inf
+    for C, epsilon in ((0.5, 0.6), (1.0, 0.9), (20.0, 0.1)):
+        ascent = Ascent(bounded_case(False), formulation, C, epsilon)
+        planes = sum(1 for _ in ascent.run())
+        radius, delta = np.linalg.norm(ascent.dpsi, axis=2).max(), ascent.delta.max()
+        limit = most_planes(formulation, epsilon, C, N, radius, delta)
+        assert planes <= limit
+        worst = min(worst, limit)
+    assert worst < N * (K - 1)  # else the theorem says nothing here
+
+
+def test_theorem_2_bounds_the_number_of_planes(x64):
+    """R^2 / (gamma^2 eps^2), the geometric margin gamma = 1 / |w*| by the slow truth."""
+    case = bounded_case(True)
+    gamma = 1 / np.sqrt(2 * case.truth("svm0", 1.0).objective)
+    limits = []
+    for epsilon in (0.999, 0.5, 0.05):
+        ascent = Ascent(case, "svm0", 1.0, epsilon)
+        planes = sum(1 for _ in ascent.run())
+        radius = np.linalg.norm(ascent.dpsi, axis=2).max()
+        limits.append(radius**2 / (gamma * epsilon) ** 2)
+        assert 0 < planes <= limits[-1]
+        assert ascent.dual() <= 1 / (2 * gamma**2) * (1 + 1e-9)
+
+
 def test_proposition_17_needs_its_first_term(x64):
     """A cap C / n far below eps / 4 R^2: the rise is less than the printed eps^2 / 8 R^2."""
     ascent = Ascent(bounded_case(False), "svm1_margin", 0.05, 0.1)
@@ -141,12 +210,12 @@ def test_proposition_17_needs_its_first_term(x64):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("C", [0.1, 1000.0])
+@pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
 @pytest.mark.parametrize("formulation", SOFT)
 def test_slacks_bound_the_empirical_risk(x64, formulation, C):
     """Propositions 9 and 12; for SVM2 the mean of xi^2."""
     case = random_case(1)
-    solution = case.fit(formulation, C, tolerance=1e-8, settings=FULL)
+    solution = fit(case.problem(), case.x, case.y, formulation, C, tolerance=1e-8, settings=FULL)
     predicted = predict(case.problem(), solution.state.weights, case.x)
     delta = case.loss if formulation in RESCALED else 1 - np.eye(4)
     risk = delta[case.y, predicted].mean()
@@ -163,15 +232,24 @@ def test_slacks_bound_the_empirical_risk(x64, formulation, C):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("size", [0.04, 25.0])
+@pytest.mark.parametrize("size", [0.04, 1.0, 25.0])
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_the_risk_bound_holds_for_losses_of_any_size(x64, formulation, size):
     """Bad weights, so that much is wrong; mean_slack is no bound for SVM2 and losses above 1."""
     case = random_case(1)
     case = case._replace(x=case.x * 1e-3, loss=size * (1 - np.eye(4)))
     below = []
-    for C in (1e-3, 10.0):
-        solution = case.fit(formulation, C, tolerance=1e-3, max_passes=3, settings=FULL)
+    for C in (1e-3, 0.1, 10.0):
+        solution = fit(
+            case.problem(),
+            case.x,
+            case.y,
+            formulation,
+            C,
+            tolerance=1e-3,
+            max_passes=3,
+            settings=FULL,
+        )
         wrong = predict(case.problem(), solution.state.weights, case.x) != case.y
         risk = np.mean((size if formulation in RESCALED else 1.0) * wrong)
         certificate = solution.certificate
@@ -188,7 +266,7 @@ def test_slack_rescaling_does_not_see_the_scale_of_the_loss(x64):
     scaled = case._replace(loss=eta * case.loss)
 
     def weights(formulation, of, C):
-        solution = of.fit(formulation, C, tolerance=2e-9, settings=FULL)
+        solution = fit(of.problem(), of.x, of.y, formulation, C, tolerance=2e-9, settings=FULL)
         assert solution.status.solved
         return flat(solution.weights)
 
