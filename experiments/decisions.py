@@ -268,7 +268,7 @@ def _differences(rows: Sequence[dict[str, Any]], methods: Sequence[str]) -> Iter
     for name in methods:
         difference = regrets[name] - regrets.get("spo_plus", regrets[name])
         if len(difference) > 1 and difference.any():
-            p = float(wilcoxon(difference).pvalue)
+            p = float(wilcoxon(difference)[1])
             yield (
                 f"{name} less spo_plus: {difference.mean():+.2f} on average over "
                 f"{len(difference)} data sets, less in {np.sum(difference < 0)}, p = {p:.1e}."

@@ -19,13 +19,13 @@ with. An oracle that fails here is wrong; one that passes may still miss outputs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 from jaxstruct.core.buckets import Buckets, rows_of, typed, typed_outputs
 from jaxstruct.core.compiling import program
@@ -174,7 +174,7 @@ def frequencies_of(draws: int) -> Array:
 
 
 def _thetas(
-    problem: Problem, potentials: Partial, x: PyTree, w: PyTree, frequencies: Array
+    problem: Problem, potentials: Callable, x: PyTree, w: PyTree, frequencies: Array
 ) -> PyTree:
     """theta of every draw, of w, of 0, and of 2 u - 3 v of the first two draws, [m, R + 3]."""
     R = frequencies.shape[0]
