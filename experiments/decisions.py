@@ -268,10 +268,10 @@ def _differences(rows: Sequence[dict[str, Any]], methods: Sequence[str]) -> Iter
     for name in methods:
         difference = regrets[name] - regrets.get("spo_plus", regrets[name])
         if len(difference) > 1 and difference.any():
-            p = float(wilcoxon(difference)[1])
+            test: Any = wilcoxon(difference)
             yield (
                 f"{name} less spo_plus: {difference.mean():+.2f} on average over "
-                f"{len(difference)} data sets, less in {np.sum(difference < 0)}, p = {p:.1e}."
+                f"{len(difference)} data sets, less in {np.sum(difference < 0)}, p = {test.pvalue:.1e}."
             )
 
 
