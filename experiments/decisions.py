@@ -270,8 +270,8 @@ def _differences(rows: Sequence[dict[str, Any]], methods: Sequence[str]) -> Iter
         if len(difference) > 1 and difference.any():
             test: Any = wilcoxon(difference)
             yield (
-                f"{name} less spo_plus: {difference.mean():+.2f} on average over "
-                f"{len(difference)} data sets, less in {np.sum(difference < 0)}, p = {test.pvalue:.1e}."
+                f"{name} less spo_plus: {difference.mean():+.2f} on average of {len(difference)} "
+                f"data sets, less in {np.sum(difference < 0)}, p = {test.pvalue:.1e}."
             )
 
 
