@@ -82,10 +82,9 @@ COSTLIEST = (
     "solvers/test_resuming.py", "solvers/test_buckets.py",
     "solvers/test_exactness.py", "chains/test_structure.py", "models/test_stream.py",
     "solvers/test_alignment_training.py", "solvers/test_ascent.py",
-    "chains/oracles/test_viterbi.py", "chains/oracles/test_hamming_levels.py",
+    "chains/oracles/test_oracles.py", "estimators/test_way_in.py",
     "chains/test_token_features.py", "solvers/test_ragged_training.py",
-    "trees/oracles/test_tree_levels.py", "trees/oracles/test_k_best_trees.py",
-    "trees/oracles/test_cky.py", "trees/phrases/test_real_treebanks.py",
+    "trees/oracles/test_oracles.py", "trees/phrases/test_real_treebanks.py",
 )  # fmt: skip
 """Files that take longest are begun first: at the end no worker should be alone with one."""
 ON_SEVERAL_DEVICES = (
