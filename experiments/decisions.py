@@ -52,10 +52,10 @@ CAPACITY = 20
 TEST = 1000
 RATE = 1e-2
 NOISE, DRAWS, STEP = 1.0, 4, 1.0
-"""Scale and number of perturbed decisions, step of blackbox gradients. Mean regret in % of paths and
-knapsacks, n = 1000, degrees 1 and 4, two data sets each: scales .25, .5, 1, 2, 4 have 11.8, 11.5,
-11.3, 11.3, 11.3, and 10 draws 11.3 for twice the time; steps .1, .3, 1, 10, 20, 50 have 16.9, 14.5,
-13.5, 14.1, 14.9, 15.4."""
+"""Scale and number of perturbed decisions, step of blackbox gradients. Mean regret in %, of paths
+and knapsacks, n = 1000, degrees 1 and 4, two data sets each: scales .25, .5, 1, 2, 4 have 11.8,
+11.5, 11.3, 11.3, 11.3, and 10 draws 11.3 for twice the time; steps .1, .3, 1, 10, 20, 50 have 16.9,
+14.5, 13.5, 14.1, 14.9, 15.4."""
 Key = tuple[str, float, int, int]
 
 
