@@ -252,6 +252,15 @@ def as_list(name: str, value: Any, expected: str, *, letters: bool = False) -> l
     raise ValueError(f"{name} must be {expected}, got {text_of(value)}")
 
 
+def distinct_texts(name: str, value: object) -> tuple[str, ...]:
+    """The texts of a list or tuple, each there once."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f"{name} must be texts, got {text_of(value)}")
+    if len(set(value)) != len(value):
+        raise ValueError(f"{name} has a text twice")
+    return tuple(value)
+
+
 class NoOutput(ValueError):
     """Raised of inputs that have no output at all, such as a sequence that the rules leave none.
 
