@@ -228,10 +228,6 @@ class AssignmentEncoding(NamedTuple):
         rows = zip(names, outputs, strict=True)
         return [_pairs(*own, columns.tolist()) for own, columns in rows]
 
-    def unpadded(self, output: np.ndarray) -> Ragged:
-        """The matching of one padded example [1, R]."""
-        return ragged([output[0]], -1)
-
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
     ) -> list[Table]:

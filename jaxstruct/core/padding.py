@@ -278,7 +278,7 @@ def restored(padding: Padding, inputs: Buckets, outputs: tuple[PyTree, ...]) -> 
 
     def of_leaf(size: int, *leaves: np.ndarray) -> np.ndarray | Ragged:
         if size:
-            return _unpadded(leaves).take(order)
+            return unpadded(*leaves).take(order)
         if len({leaf.shape[1:] for leaf in leaves}) > 1:
             raise ValueError(
                 f"outputs have shapes {[leaf.shape for leaf in leaves]}, and the structure does "
@@ -289,7 +289,7 @@ def restored(padding: Padding, inputs: Buckets, outputs: tuple[PyTree, ...]) -> 
     return jax.tree.map(of_leaf, sizes, *outputs)
 
 
-def _unpadded(leaves: tuple[np.ndarray, ...]) -> Ragged:
+def unpadded(*leaves: np.ndarray) -> Ragged:
     """Rows of padded outputs [n_b, T_b, ...] up to the last one that is not all padding."""
     rows, lengths = [], []
     for leaf in leaves:
