@@ -295,8 +295,8 @@ def _as_pairs(name: str, matching: Any) -> list:
     of_arrays = isinstance(matching, tuple) and any(isinstance(one, np.ndarray) for one in matching)
     if of_arrays or (hasattr(matching, "shape") and matching.shape[1:] != (2,)):
         raise ValueError(
-            f"{name} must be a list of pairs (row, column), or a mapping row -> column: of arrays of "
-            "rows and of columns make list(zip(rows, columns)), of an indicator np.argwhere(of it)"
+            f"{name} must be a list of pairs (row, column), or a mapping row -> column: of arrays "
+            "make list(zip(rows, columns)), of an indicator matrix np.argwhere(matrix)"
         )
     return as_list(name, matching, "a list of pairs (row, column), or a mapping row -> column")
 
