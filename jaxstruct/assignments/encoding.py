@@ -293,7 +293,7 @@ def _as_pairs(name: str, matching: Any) -> list:
     if isinstance(matching, Mapping):
         return list(matching.items())
     of_arrays = isinstance(matching, tuple) and any(isinstance(one, np.ndarray) for one in matching)
-    if of_arrays or (hasattr(matching, "shape") and matching.shape[1:] != (2,)):
+    if of_arrays or getattr(matching, "shape", (0, 2))[1:] != (2,):
         raise ValueError(
             f"{name} must be a list of pairs (row, column), or a mapping row -> column: of arrays "
             "make list(zip(rows, columns)), of an indicator matrix np.argwhere(matrix)"

@@ -302,6 +302,11 @@ def unpadded(*leaves: np.ndarray) -> Ragged:
     return Ragged(np.concatenate(rows), offsets, PADDING)
 
 
+def without_padding(row: np.ndarray) -> np.ndarray:
+    """Up to the last entry that is not -1."""
+    return row[: int(np.max(np.flatnonzero(row != PADDING), initial=-1)) + 1]
+
+
 def padded(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[PyTree, PyTree]:
     """All examples as one batch of arrays, padded to the longest, without what only `fit` reads.
 
