@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.assignments.inputs import MatchingInput, matching_inputs
+from jaxstruct.assignments.inputs import MatchingInput
 from jaxstruct.assignments.structure import assignment
 from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
@@ -180,11 +180,10 @@ class AssignmentEncoding(NamedTuple):
         pairs = None
         if any(one.pairs is not None for one in read):
             pairs = ragged([_places(one) for one in read], -1)
-        rows, columns = (self._items(read, side) for side in (0, 1))
-        return matching_inputs(
-            _encoded(self.pairs, "examples", [one.features for one in read]),
-            np.array([one.sizes for one in read], np.int32).reshape(-1, 2), pairs=pairs, rows=rows,
-            columns=columns,
+        return MatchingInput(
+            _encoded(self.pairs, "examples", [one.features for one in read]), pairs,
+            self._items(read, 0), self._items(read, 1),
+            np.array([one.sizes for one in read], np.int32).reshape(-1, 2),
         )  # fmt: skip
 
     def _items(self, read: list[_Example], side: int) -> PyTree:
@@ -196,8 +195,9 @@ class AssignmentEncoding(NamedTuple):
                 f"examples[{wrong[0]}] has {has} of {name}, unlike those of training: all have "
                 "them, or none"
             )
-        if features is None:
-            return None
+        if features is None:  # a constant 1 each
+            offsets = np.cumsum([0, *(one.sizes[side] for one in read)])
+            return Ragged(np.ones((offsets[-1], 1), np.float32), offsets)
         return _encoded(features, name, [one.items[side] for one in read])
 
     def outputs(self, matchings: Any, examples: Any) -> Ragged:
