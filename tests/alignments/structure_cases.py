@@ -51,7 +51,6 @@ class AlignedPairs(NamedTuple):
         return np.array([loss_of(name, truth, y) for y in outputs])
 
 
-@lru_cache
 def padded_inputs(firsts, seconds, size):
     """Pairs of sequences as arrays [n, M] and [n, N]."""
     x, every = alignment_inputs(firsts, seconds), np.arange(len(firsts))
@@ -65,6 +64,7 @@ def padded_outputs(operations, begin, width):
     return y._replace(operations=y.operations.padded(np.arange(len(operations)), width))
 
 
+@lru_cache
 def aligned_pairs(
     n: int, M: int, N: int, local: bool, A: int = 3, seed: int = 0, learnable: bool = False
 ) -> AlignedPairs:
