@@ -51,20 +51,6 @@ def linear_svc(C: float, tolerance: float, seed: int = 0) -> Any:
     )  # fmt: skip
 
 
-def objective(weights: np.ndarray, x: Any, labels: np.ndarray, c_over_n: float) -> float:
-    """1/2 |w|^2 + C' sum_i max(0, 1 + max_{y != y_i} <w_y, x_i> - <w_{y_i}, x_i>), float64.
-
-    Args:
-      weights: [d, k]. x: [n, d], dense or SciPy. labels: [n] classes.
-    """
-    scores = np.asarray(x @ weights)
-    rows = np.arange(len(labels))
-    true = scores[rows, labels].copy()
-    scores[rows, labels] = -np.inf
-    slack = np.maximum(0, 1 + scores.max(axis=1) - true)
-    return float(np.sum(weights**2) / 2 + c_over_n * np.sum(slack))
-
-
 def crf_trainer(features: Iterable[Any], labels: Iterable[Sequence[str]], c2: float) -> Any:
     """A trainer of CRFsuite (L-BFGS, L2 penalty c2) that has read sequences; `train(path)`.
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_list, check_record, text_of
+from jaxstruct.core.checks import as_list, check_one_each, check_record, text_of
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array
 
@@ -211,6 +211,28 @@ def encode_lists(codec: LabelCodec, labels: Iterable[Iterable[Hashable]]) -> Rag
     flat, offsets = flat_labels(labels)
     with placed_errors(offsets):
         return Ragged(encode(codec, flat), offsets, -1)
+
+
+def decode_lists(codec: LabelCodec, outputs: Ragged) -> list[list[Hashable]]:
+    """The labels of n lists of indices."""
+    check_record("outputs", outputs, Ragged, "predict")
+    flat = decode(codec, outputs.rows)
+    return [flat[begin:end] for begin, end in itertools.pairwise(outputs.offsets.tolist())]
+
+
+def codec_of_lists(labels: Any, classes: Any, of: str, offsets: np.ndarray) -> LabelCodec:
+    """The codec of n lists of labels; ValueError unless each entry of n examples has one.
+
+    Args:
+      classes: as in `fit_codec`. of: what the examples are called. offsets: [n + 1] of theirs.
+    """
+    flat, bounds = flat_labels(labels)
+    check_one_each("labels", np.diff(bounds), of, np.diff(offsets))
+    with placed_errors(offsets):
+        codec = fit_codec(flat, classes)
+    if len(codec.classes) < 2:
+        raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
+    return codec
 
 
 def flat_labels(labels: Any, name: str = "labels") -> tuple[list[Hashable], np.ndarray]:

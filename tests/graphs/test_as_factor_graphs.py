@@ -19,13 +19,13 @@ from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
 from jaxstruct.core.padding import bucketed
 from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.elimination import Elimination, elimination
-from jaxstruct.graphs.factors import factor_graph, padded
+from jaxstruct.graphs.factors import factor_graph
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.oracles import variable_elimination as exact
 from jaxstruct.graphs.potentials import GraphPotentials
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.theta import graph_potentials_of
-from tests.graphs.random_graphs import quick_jit, stacked_plans, tree_edges
+from tests.graphs.random_graphs import padded, quick_jit, stacked_plans, tree_edges
 
 CLOSE = 1e-6
 N, S, SYMBOLS = 40, 3, 5

@@ -11,11 +11,14 @@ import pytest
 from jaxstruct import Settings, Status, fit, predict
 from jaxstruct.alignments.losses import partners
 from jaxstruct.alignments.structure import (
-    alignment_inputs,
-    alignment_outputs,
     pairwise_alignment,
 )
-from tests.alignments.structure_cases import aligned_pairs, flat_weights
+from tests.alignments.structure_cases import (
+    aligned_pairs,
+    flat_weights,
+    padded_inputs,
+    padded_outputs,
+)
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import FULL
 from tests.truth.quadratic_program import solve_primal
@@ -120,7 +123,7 @@ def generated(count, seed, size=(LENGTH, 2 * LENGTH + 8)):
         if 4 <= len(second) <= size[1]:
             kept.append((first, second, operations))
     firsts, seconds, operations = zip(*kept, strict=True)
-    return alignment_inputs(firsts, seconds, size), alignment_outputs(operations, None, sum(size))
+    return padded_inputs(firsts, seconds, size), padded_outputs(operations, None, sum(size))
 
 
 def found_share(problem, weights, x, y):

@@ -17,13 +17,13 @@ import pytest
 from experiments.lib.local_polytope import best_value, local_polytope, relaxed_optimum
 from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import elimination, min_fill_width
-from jaxstruct.graphs.factors import graph_potentials, padded
+from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
 from jaxstruct.graphs.oracles.reweighted import reweighted
 from jaxstruct.graphs.oracles.variable_elimination import best_labelling
 from jaxstruct.graphs.potentials import GraphPotentials
-from tests.graphs.random_graphs import quick_jit, scores_of, stacked_plans
+from tests.graphs.random_graphs import padded, quick_jit, scores_of, stacked_plans
 
 pytestmark = pytest.mark.usefixtures("x64")
 KINDS, EACH = ("grid", "sparse"), 6
