@@ -15,7 +15,7 @@ from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.status import Status
-from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.multiclass.structure import kernel_multiclass, multiclass
 from jaxstruct.solvers.checkpoints.run_state import (
     CHECKPOINT,
     Checkpoint,
@@ -95,15 +95,6 @@ def test_every_leaf_comes_back_bit_by_bit(tmp_path, variant, formulation, dtype)
     assert_same(loaded, solution)
     assert isinstance(loaded.status, Status)
     assert loaded.statistics._fields == solution.statistics._fields
-
-
-def test_kernel_problems_round_trip(tmp_path):
-    X, y = data()
-    problem = kernel_multiclass(N, K)
-    inputs = kernel_inputs(jnp.asarray(X @ X.T, jnp.float32))
-    solution = fit(problem, inputs, y, C=C, max_passes=2, settings=SWEEPS)
-    save_solution(tmp_path / "kernel.npz", solution)
-    assert_same(load_solution(tmp_path / "kernel.npz", problem), solution)
 
 
 @pytest.mark.smoke
