@@ -228,32 +228,6 @@ def test_sparseness_of_alignments(gaps):
     assert any(np.any(first != last) for first, last in ends)
 
 
-@pytest.mark.thorough
-def test_float32_alone_and_with_more_padding():
-    """One example, and padded further: the same alignment."""
-    data, i = aligned_pairs(n, M, N, True), 3
-    problem = pairwise_alignment(3, mode="local")
-    w = weights_of(problem, 2)
-    operations, begin = output_of(row(data.y, i))
-
-    @jax.jit
-    def decoded(x, y):
-        theta = problem.model.potentials(w, x)
-        found = problem.oracles.loss_augmented_decode(theta, y, jnp.float32(0.7))
-        return found, problem.model.loss(y, found)
-
-    def answer(size):
-        x = row(alignment_inputs([data.firsts[i]], [data.seconds[i]], size), 0)
-        y = row(alignment_outputs([np.array(operations, int)], [begin], sum(size)), 0)
-        found, loss = decoded(x, y)
-        assert loss.dtype == "float32" and found.operations.dtype == "int32"
-        return output_of(found), float(loss)
-
-    tight = answer((len(data.firsts[i]), len(data.seconds[i])))
-    assert tight == answer((M + 2, N + 3))
-    assert tight[1] > 0 and w["substitution"].dtype == "float32"
-
-
 def check(change, mode="global"):
     """What `fit` asks first, of two pairs with one leaf changed."""
     firsts, seconds = [np.array([0, 1]), np.array([2, 2, 0])], [np.array([1]), np.array([0, 2])]

@@ -133,10 +133,6 @@ def test_a_part_of_a_store_trains() -> None:
     assert solution.primal == same.primal and solution.status == js.Status.CONVERGED
 
 
-def test_check_problem_takes_a_store() -> None:
-    js.check_problem(chain(D, S), chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS), draws=2)
-
-
 def _with_nan():
     tokens = [one.copy() for one in TOKENS]
     tokens[16][0, 0] = np.nan
