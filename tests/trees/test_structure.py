@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, fit, joint_feature, predict
+from jaxstruct import fit, joint_feature, predict
+from jaxstruct.core.padding import padded
 from jaxstruct.trees.losses import NAMES, most_constituents
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
@@ -386,18 +387,17 @@ def test_features_of_tokens_at_the_edges_of_spans(x64):
     np.testing.assert_allclose(flat(moved), expected, **CLOSE)
 
 
-@pytest.mark.thorough
-def test_ragged_features_of_tokens_train_as_padded_ones(x64):
+def test_ragged_features_of_tokens_are_padded_as_given(x64):
     problem, x, y, _, _ = with_token_features()
     words = [tags(tree) for tree in trees()]
     own = [np.asarray(x.tokens)[i, : len(each)] for i, each in enumerate(words)]
     ragged = sentence_inputs(grammar(0), words, token_features=own)
     outputs = tree_outputs([row_of(y, i) for i in range(len(words))])
-    settings = Settings(variant="subspace")
-    solutions = [fit(problem, *data, "svm2_slack", C=10.0, tolerance=1e-6, settings=settings)
-                 for data in ((x, y), (ragged, outputs))]  # fmt: skip
-    assert solutions[0].primal == pytest.approx(solutions[1].primal, rel=2e-6)
-    assert solutions[0].status.name == solutions[1].status.name == "CONVERGED"
+    found, of_trees = padded(problem.padding, ragged, outputs)
+    for name in ("terminals", "length", "tokens"):
+        leaf = np.asarray(getattr(found, name))
+        np.testing.assert_array_equal(leaf[:, :T] if leaf.ndim > 1 else leaf, getattr(x, name))
+    np.testing.assert_array_equal(np.asarray(of_trees.symbols)[:, : 2 * T - 1], y.symbols)
 
 
 def test_features_of_tokens_that_do_not_fit():
