@@ -285,6 +285,8 @@ def test_a_global_alignment_begins_at_the_first_letters():
         ({"gaps": "log"}, "gaps is 'log'"),
         ({"loss": "hamming"}, "loss is 'hamming'"),
         ({"alphabet_size": 0}, "alphabet_size"),
+        ({"symmetric": None}, "symmetric must be True or False, got None"),
+        ({"dtype": int}, 'dtype must be "float32" or "float64"'),
     ],
 )
 def test_options_that_do_not_fit(options, message):
@@ -298,6 +300,12 @@ def test_builders_name_what_does_not_fit():
     refused(r"size: got \(1, 1\)", alignment_inputs, [two], [one], (1, 1))
     refused("one has 3, more than width", alignment_outputs, [np.array([0, 0, 1])], None, 2)
     assert alignment_outputs([two], None, 3) is not None
+    refused("must be .* got <U2 .*alignments.encode", alignment_inputs, ["AC"], [two])
+    refused(r"size must be \(M, N\), two integers, got 5", alignment_inputs, [two], [two], 5)
+    refused(r"firsts\[0\] must be .* got float64", alignment_inputs, [[0.5]], [two])
+    refused(r"begin must be \[n = 1, 2\] integers", alignment_outputs, [[0]], [0, 1], 4)
+    refused("operations must be a list", alignment_outputs, "PDI", None, 4)
+    refused("inputs must be an AlignmentInput", pairwise_alignment(2).check, [two])
 
 
 def test_formulations_without_an_oracle_are_refused():
@@ -306,39 +314,3 @@ def test_formulations_without_an_oracle_are_refused():
         with refused(f"{name} needs the loss levels"):
             fit(pairwise_alignment(3), data.x, data.y, name, 1.0)
     assert isinstance(data.y, AlignmentOutput)
-
-
-PAIR_OF = [np.array([0, 1])]
-
-
-@pytest.mark.parametrize(
-    "make, match",
-    [
-        (lambda: pairwise_alignment("ACGT"), "alphabet_size must be .* got 'ACGT'"),
-        (lambda: pairwise_alignment(True), "alphabet_size must be .* got True"),
-        (lambda: pairwise_alignment(4, mode=["global"]), "mode is .'global'.; choose one of"),
-        (lambda: pairwise_alignment(4, loss=3), "loss is 3; choose one of"),
-        (
-            lambda: pairwise_alignment(4, symmetric=None),
-            "symmetric must be True or False, got None",
-        ),
-        (lambda: pairwise_alignment(4, dtype=int), 'dtype must be "float32" or "float64"'),
-        (lambda: alignment_inputs(3, PAIR_OF), "firsts must be a list of sequences"),
-        (lambda: alignment_inputs(["AC"], PAIR_OF), "must be .* got <U2 .*alignments.encode"),
-        (lambda: alignment_inputs([[0.5]], PAIR_OF), r"firsts\[0\] must be .* got float64"),
-        (
-            lambda: alignment_inputs(PAIR_OF, PAIR_OF, 5),
-            r"size must be \(M, N\), two integers, got 5",
-        ),
-        (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5.0, 6)), r"size\[0\] must be .* got 5.0"),
-        (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5, 6, 7)), r"size must be \(M, N\)"),
-        (lambda: alignment_outputs([[0.5]], None, 4), r"operations\[0\] must be .* got float64"),
-        (lambda: alignment_outputs([[0]], [0, 1], 4), r"begin must be \[n = 1, 2\] integers"),
-        (lambda: alignment_outputs([[0]], [[0.5, 1]], 4), "begin must be .* got float64"),
-        (lambda: alignment_outputs([[0]], None, 4.0), "width must be .* got 4.0"),
-        (lambda: alignment_outputs("PDI", None, 4), "operations must be a list"),
-        (lambda: pairwise_alignment(2).check(PAIR_OF), "inputs must be an AlignmentInput"),
-    ],
-)
-def test_wrong_types_are_refused(make, match):
-    refused(match, make)
