@@ -1,7 +1,5 @@
 """Alignments as text: rows with gaps and back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

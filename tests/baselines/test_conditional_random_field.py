@@ -1,7 +1,5 @@
 """Random fields against enumeration of all outputs and scipy's optimum."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

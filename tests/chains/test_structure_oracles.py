@@ -1,7 +1,5 @@
 """The oracles of the chain structure against enumeration: outputs, losses, levels, ties."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -1,7 +1,5 @@
 """Archives: what comes back, what is refused, and arrays that grow on the disk."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

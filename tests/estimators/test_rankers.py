@@ -1,7 +1,5 @@
 """DocumentRanker and MeasureClassifier: queries and samples in, orders and labels out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """experiments.decisions on small data sets: laws of costs, decision sets, rows, table, picture."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Certificates of graph training against enumeration; `certificate_runs` makes many."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.graphs.certificate_runs import check_run

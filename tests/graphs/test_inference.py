@@ -1,7 +1,5 @@
 """Likelihoods of labelled graphs against enumeration, finite differences and other solvers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Sets of labels from people's own data: the four methods, empty sets, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

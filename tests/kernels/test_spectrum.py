@@ -1,7 +1,5 @@
 """The k-spectrum against enumeration of substrings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Loss matrices; heights in random trees and partial orders against enumeration."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Taxonomies: builders, ancestors and heights."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from jaxstruct.multiclass.losses import tree_loss

@@ -1,7 +1,5 @@
 """Working sets cut down to a few slots: which ones, and that to ascend there is to ascend."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

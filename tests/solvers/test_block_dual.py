@@ -1,7 +1,5 @@
 """One block and the step sizes of a group, by themselves."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

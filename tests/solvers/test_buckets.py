@@ -1,7 +1,5 @@
 """Training sets in buckets: the optimum, numbers in the order of examples, refusals."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

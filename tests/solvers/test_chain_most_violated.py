@@ -1,7 +1,5 @@
 """The most violated label sequence of every formulation and loss, against enumeration."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -1,7 +1,5 @@
 """What a training says: lines or a bar, compiling apart, and its estimate of the time left."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

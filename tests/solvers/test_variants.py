@@ -1,7 +1,5 @@
 """When the full variant takes over: the rule of the stall, round by round."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

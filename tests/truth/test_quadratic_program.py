@@ -1,7 +1,5 @@
 """The enumerated formulations against the thesis's own programs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

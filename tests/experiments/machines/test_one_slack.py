@@ -1,7 +1,5 @@
 """The one-slack solver against the independent QP, in explicit and kernel spaces."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Belief propagation: exact on forests, a fixed point elsewhere."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Grammars read off trees, counted by hand and against a plain recount."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
