@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxstruct.alignments.alphabets import (
-    DNA,
-    PROTEIN,
-    alphabet,
-    encode,
-)
+from jaxstruct.alignments.alphabets import DNA, PROTEIN, alphabet, encode
 from tests.lib.refusals import refused
 
 

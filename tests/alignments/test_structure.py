@@ -9,18 +9,8 @@ import pytest
 
 from jaxstruct import fit, joint_feature
 from jaxstruct.alignments import structure
-from jaxstruct.alignments.losses import (
-    NAMES,
-    AlignmentOutput,
-    alignment_loss,
-    delta,
-    pair_costs,
-)
-from jaxstruct.alignments.structure import (
-    alignment_inputs,
-    alignment_outputs,
-    pairwise_alignment,
-)
+from jaxstruct.alignments.losses import NAMES, AlignmentOutput, alignment_loss, delta, pair_costs
+from jaxstruct.alignments.structure import alignment_inputs, alignment_outputs, pairwise_alignment
 from tests.alignments.structure_cases import aligned_pairs, flat_weights, used
 from tests.lib.refusals import refused
 
@@ -31,8 +21,7 @@ LOCAL = {"global": False, "local": True}
 def weights_of(problem, seed, shift=0.5):
     random = np.random.default_rng(seed)
     return jax.tree.map(
-        lambda leaf: random.normal(shift, 1, leaf.shape).astype(leaf.dtype),
-        problem.initial_weights,
+        lambda leaf: random.normal(shift, 1, leaf.shape).astype(leaf.dtype), problem.initial_weights
     )
 
 

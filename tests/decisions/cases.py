@@ -1,5 +1,7 @@
 """Decision sets with all their decisions, listed by independent code, the preferred one first."""
 
+from __future__ import annotations
+
 import itertools
 
 import jax

@@ -1,5 +1,7 @@
 """SPO+, perturbed losses and layers of decision sets: values by listing, slopes by differences."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Oracles of decision sets against every decision of small cases, SciPy, and closed forms."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """SPO+ by `fit`: the certified optimum beside a quadratic program with all decisions."""
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -101,8 +101,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64, labels, projective, f
 
 
 @pytest.mark.parametrize(
-    ("labels", "loss"),
-    [("", "hamming"), ("pq", "labelled_hamming"), ("pq", "normalised_hamming")],
+    ("labels", "loss"), [("", "hamming"), ("pq", "labelled_hamming"), ("pq", "normalised_hamming")]
 )
 def test_projective_trees_have_levels_of_errors(x64, labels, loss):
     """Against all trees; where labels cost nothing, level 0 holds the right heads with others."""

@@ -12,11 +12,7 @@ from experiments.corpora.locate import available
 from experiments.lib import start
 from experiments.lib.options import define_flags, flag_fields, names
 from experiments.lib.record import flag_arguments
-from tests.experiments.scripts import (
-    kept_settings,
-    parsed_options,
-    raising,
-)
+from tests.experiments.scripts import kept_settings, parsed_options, raising
 
 COMMANDS = commands()
 SHARED = {"output", "seed", "x64", "progress", "compilation_cache"}

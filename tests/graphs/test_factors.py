@@ -6,11 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.factors import (
-    factor_graph,
-    graph_potentials,
-    padded,
-)
+from jaxstruct.graphs.factors import factor_graph, graph_potentials, padded
 from tests.graphs.random_graphs import every_labelling, scores_of, stacked
 from tests.lib.refusals import refused
 
@@ -106,11 +102,7 @@ def test_refusals_of_kinds(kinds: list, message: str) -> None:
             [([0, 2], np.zeros((2, 2)))],
             r"factors\[0\]\[0\]\[1\] is 2: expected 0..1, nodes",
         ),
-        (
-            [2, 2],
-            [([0, 0], np.zeros((2, 2)))],
-            r"\[0\]\[0\] is \[0, 0\]: expected different",
-        ),
+        ([2, 2], [([0, 0], np.zeros((2, 2)))], r"\[0\]\[0\] is \[0, 0\]: expected different"),
         ([2, 3], [([0, 1], np.zeros((3, 2)))], r"factors\[0\]\[1\] must be \[2, 3\] numbers"),
         ([2], [([0], [np.nan, 0])], r"factors\[0\]\[1\]\[0\] is nan"),
         ([2], [np.zeros(2)], r"factors\[0\] must be a \(nodes, table\) pair"),

@@ -58,8 +58,7 @@ def test_losses_are_those_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("formulation", "loss"),
-    [("svm1_margin", "hamming"), ("svm2_slack", "f1")],
+    ("formulation", "loss"), [("svm1_margin", "hamming"), ("svm2_slack", "f1")]
 )
 def test_the_optimum(formulation: str, loss: str) -> None:
     problem = multi_label(D, L, loss=loss, dtype="float64")

@@ -194,13 +194,7 @@ def test_what_visits_promise(x64, formulation, group):
     options = VisitOptions(group, 10_000)
     order = (np.arange(N, dtype=np.int32),)
     _, multipliers, promised = _cached(
-        start.problem,
-        options,
-        start.task,
-        start.w,
-        start.sets,
-        order,
-        (np.int32(N // group),),
+        start.problem, options, start.task, start.w, start.sets, order, (np.int32(N // group),)
     )
     gain = start.dual(start.sets._replace(multipliers=multipliers)) - start.dual(start.sets)
     assert 0 < gain <= promised * (1 + 1e-9) and promised <= 2 * gain * (1 + 1e-9)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Status, fit
-from jaxstruct.alignments.structure import (
-    pairwise_alignment,
-)
+from jaxstruct.alignments.structure import pairwise_alignment
 from tests.alignments.structure_cases import aligned_pairs, flat_weights
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import FULL

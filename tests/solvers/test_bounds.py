@@ -107,20 +107,11 @@ class Ascent:
             self.sets,
             self.report,
             oracle_pass.Calls(
-                (order[:, None],),
-                ((np.int32(0), np.int32(1)),),
-                np.float64(epsilon),
-                np.int32(1),
+                (order[:, None],), ((np.int32(0), np.int32(1)),), np.float64(epsilon), np.int32(1)
             ),
         )
         self.w, multipliers, _ = _cached(
-            self.problem,
-            self.visits,
-            self.task,
-            self.w,
-            self.sets,
-            (order,),
-            (np.int32(1),),
+            self.problem, self.visits, self.task, self.w, self.sets, (order,), (np.int32(1),)
         )
         self.sets = self.sets._replace(multipliers=multipliers)
         return int(counts.added)

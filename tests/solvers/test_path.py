@@ -20,13 +20,7 @@ UP_AND_DOWN = (0.01, 1.0, 100.0, 0.5)
 def test_a_path_gives_the_cold_optima(x64, formulation, way):
     case = random_case(1)
     path = fit_path(
-        case.problem(),
-        case.x,
-        case.y,
-        formulation,
-        UP_AND_DOWN,
-        tolerance=1e-8,
-        settings=WAYS[way],
+        case.problem(), case.x, case.y, formulation, UP_AND_DOWN, tolerance=1e-8, settings=WAYS[way]
     )
     for C, solution in zip(UP_AND_DOWN, path, strict=True):
         truth = case.truth(formulation, C)

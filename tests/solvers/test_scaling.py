@@ -7,11 +7,7 @@ import pytest
 
 from jaxstruct import Settings, Status, fit, ragged
 from jaxstruct.chains import chain, chain_inputs
-from jaxstruct.solvers.n_slack.cutting_plane import (
-    FEW_INTEGERS,
-    STALL_ROUNDS,
-    solves_fully,
-)
+from jaxstruct.solvers.n_slack.cutting_plane import FEW_INTEGERS, STALL_ROUNDS, solves_fully
 from jaxstruct.solvers.n_slack.run import State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import ExampleTerms
