@@ -4,8 +4,6 @@ Loops inside trace their bodies, where an array of NumPy cannot be read at a tra
 finds that without compiling the oracles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

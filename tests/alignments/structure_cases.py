@@ -1,7 +1,5 @@
 """Aligned pairs of short sequences, with every alignment enumerated, its Psi and its losses."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

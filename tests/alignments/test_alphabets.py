@@ -1,16 +1,9 @@
 """Alphabets: letters to numbers, and what is said of letters outside."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from jaxstruct.alignments.alphabets import (
-    DNA,
-    PROTEIN,
-    alphabet,
-    encode,
-)
+from jaxstruct.alignments.alphabets import DNA, PROTEIN, alphabet, encode
 from tests.lib.refusals import refused
 
 

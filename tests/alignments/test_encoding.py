@@ -1,7 +1,5 @@
 """Pairs of texts: the four methods, alphabets learned and given, refusals."""
 
-from __future__ import annotations
-
 import pytest
 
 from jaxstruct.alignments import DNA, PROTEIN, prepare, read_rows

@@ -1,7 +1,5 @@
 """Supervised alignment against the enumeration of all alignments of short sequences."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax
@@ -11,18 +9,8 @@ import pytest
 
 from jaxstruct import fit, joint_feature
 from jaxstruct.alignments import structure
-from jaxstruct.alignments.losses import (
-    NAMES,
-    AlignmentOutput,
-    alignment_loss,
-    delta,
-    pair_costs,
-)
-from jaxstruct.alignments.structure import (
-    alignment_inputs,
-    alignment_outputs,
-    pairwise_alignment,
-)
+from jaxstruct.alignments.losses import NAMES, AlignmentOutput, alignment_loss, delta, pair_costs
+from jaxstruct.alignments.structure import alignment_inputs, alignment_outputs, pairwise_alignment
 from tests.alignments.structure_cases import (
     aligned_pairs,
     flat_weights,
@@ -39,8 +27,7 @@ LOCAL = {"global": False, "local": True}
 def weights_of(problem, seed, shift=0.5):
     random = np.random.default_rng(seed)
     return jax.tree.map(
-        lambda leaf: random.normal(shift, 1, leaf.shape).astype(leaf.dtype),
-        problem.initial_weights,
+        lambda leaf: random.normal(shift, 1, leaf.shape).astype(leaf.dtype), problem.initial_weights
     )
 
 
@@ -234,32 +221,6 @@ def test_sparseness_of_alignments(gaps):
     assert any(np.any(first != last) for first, last in ends)
 
 
-@pytest.mark.thorough
-def test_float32_alone_and_with_more_padding():
-    """One example, and padded further: the same alignment."""
-    data, i = aligned_pairs(n, M, N, True), 3
-    problem = pairwise_alignment(3, mode="local")
-    w = weights_of(problem, 2)
-    operations, begin = output_of(row(data.y, i))
-
-    @jax.jit
-    def decoded(x, y):
-        theta = problem.model.potentials(w, x)
-        found = problem.oracles.loss_augmented_decode(theta, y, jnp.float32(0.7))
-        return found, problem.model.loss(y, found)
-
-    def answer(size):
-        x = row(padded_inputs([data.firsts[i]], [data.seconds[i]], size), 0)
-        y = row(padded_outputs([np.array(operations, int)], [begin], sum(size)), 0)
-        found, loss = decoded(x, y)
-        assert loss.dtype == "float32" and found.operations.dtype == "int32"
-        return output_of(found), float(loss)
-
-    tight = answer((len(data.firsts[i]), len(data.seconds[i])))
-    assert tight == answer((M + 2, N + 3))
-    assert tight[1] > 0 and w["substitution"].dtype == "float32"
-
-
 def check(change, mode="global"):
     """What `fit` asks first, of two pairs with one leaf changed."""
     firsts, seconds = [np.array([0, 1]), np.array([2, 2, 0])], [np.array([1]), np.array([0, 2])]
@@ -317,6 +278,8 @@ def test_a_global_alignment_begins_at_the_first_letters():
         ({"gaps": "log"}, "gaps is 'log'"),
         ({"loss": "hamming"}, "loss is 'hamming'"),
         ({"alphabet_size": 0}, "alphabet_size"),
+        ({"symmetric": None}, "symmetric must be True or False, got None"),
+        ({"dtype": int}, 'dtype must be "float32" or "float64"'),
     ],
 )
 def test_options_that_do_not_fit(options, message):
@@ -327,6 +290,15 @@ def test_builders_name_what_does_not_fit():
     one, two = np.array([0]), np.array([0, 1])
     refused("one length, got 2 and 1", alignment_inputs, [one, two], [one])
     refused(r"seconds\[1\] is empty", alignment_inputs, [one, two], [one, one[:0]])
+    refused(r"size: got \(1, 1\)", alignment_inputs, [two], [one], (1, 1))
+    refused("one has 3, more than width", alignment_outputs, [np.array([0, 0, 1])], None, 2)
+    assert alignment_outputs([two], None, 3) is not None
+    refused("must be .* got <U2 .*alignments.encode", alignment_inputs, ["AC"], [two])
+    refused(r"size must be \(M, N\), two integers, got 5", alignment_inputs, [two], [two], 5)
+    refused(r"firsts\[0\] must be .* got float64", alignment_inputs, [[0.5]], [two])
+    refused(r"begin must be \[n = 1, 2\] integers", alignment_outputs, [[0]], [0, 1], 4)
+    refused("operations must be a list", alignment_outputs, "PDI", None, 4)
+    refused("inputs must be an AlignmentInput", pairwise_alignment(2).check, [two])
 
 
 def test_formulations_without_an_oracle_are_refused():
@@ -335,32 +307,3 @@ def test_formulations_without_an_oracle_are_refused():
         with refused(f"{name} needs the loss levels"):
             fit(pairwise_alignment(3), data.x, data.y, name, 1.0)
     assert isinstance(data.y, AlignmentOutput)
-
-
-PAIR_OF = [np.array([0, 1])]
-
-
-@pytest.mark.parametrize(
-    "make, match",
-    [
-        (lambda: pairwise_alignment("ACGT"), "alphabet_size must be .* got 'ACGT'"),
-        (lambda: pairwise_alignment(True), "alphabet_size must be .* got True"),
-        (lambda: pairwise_alignment(4, mode=["global"]), "mode is .'global'.; choose one of"),
-        (lambda: pairwise_alignment(4, loss=3), "loss is 3; choose one of"),
-        (
-            lambda: pairwise_alignment(4, symmetric=None),
-            "symmetric must be True or False, got None",
-        ),
-        (lambda: pairwise_alignment(4, dtype=int), 'dtype must be "float32" or "float64"'),
-        (lambda: alignment_inputs(3, PAIR_OF), "firsts must be a list of sequences"),
-        (lambda: alignment_inputs(["AC"], PAIR_OF), "must be .* got <U2 .*alignments.encode"),
-        (lambda: alignment_inputs([[0.5]], PAIR_OF), r"firsts\[0\] must be .* got float64"),
-        (lambda: alignment_outputs([[0.5]]), r"operations\[0\] must be .* got float64"),
-        (lambda: alignment_outputs([[0]], [0, 1]), r"begin must be \[n = 1, 2\] integers"),
-        (lambda: alignment_outputs([[0]], [[0.5, 1]]), "begin must be .* got float64"),
-        (lambda: alignment_outputs("PDI"), "operations must be a list"),
-        (lambda: pairwise_alignment(2).check(PAIR_OF), "inputs must be an AlignmentInput"),
-    ],
-)
-def test_wrong_types_are_refused(make, match):
-    refused(match, make)

@@ -1,7 +1,5 @@
 """Oracles of matchings against every matching of small sets, however they are called."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -1,7 +1,5 @@
 """Dtypes of examples on the device."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

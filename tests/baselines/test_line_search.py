@@ -1,7 +1,5 @@
 """The Wolfe conditions on functions of one variable."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Memory of long sequences: where inner products of tokens are made, and where not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

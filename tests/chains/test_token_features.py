@@ -1,7 +1,5 @@
 """Windows of tokens against neighbours written down, and chains with windows against plain ones."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

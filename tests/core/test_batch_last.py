@@ -1,7 +1,5 @@
 """One kernel on batch-last arrays serves one example, a batch, and batches of batches."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

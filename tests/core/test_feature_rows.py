@@ -1,7 +1,5 @@
 """Rows of every kind that people hold, and what is refused of them."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled programs on disk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import jax

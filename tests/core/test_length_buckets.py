@@ -1,7 +1,5 @@
 """Buckets: the dynamic program against all choices."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A scan over the first rows is `jax.lax.scan` over these alone."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

@@ -1,7 +1,5 @@
 """Pages of a mapped file are let go of; nothing else is touched."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rows of SciPy's sparse matrices as `SparseFeatures`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

@@ -1,7 +1,5 @@
 """What a declaration refuses: axes, kinds, ranges, padding; what it binds and gives back."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

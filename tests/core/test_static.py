@@ -1,7 +1,5 @@
 """Static options: no leaves, and another value is another program."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import chex

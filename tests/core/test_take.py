@@ -1,7 +1,5 @@
 """Some examples of a pytree: the same as those of its leaves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

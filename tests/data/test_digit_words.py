@@ -1,7 +1,5 @@
 """Words of digits: the rule, the images and their split."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The split of scikit-learn's digits."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,17 +1,11 @@
 """FASTA files: handmade ones of every habit, bad ones, and the round trip."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest
 
 from jaxstruct.data.errors import MalformedFile, UnsafeArchive
-from jaxstruct.data.fasta import (
-    FastaRecord,
-    parse_fasta,
-    read_fasta,
-)
+from jaxstruct.data.fasta import FastaRecord, parse_fasta, read_fasta
 from tests.lib.refusals import refused
 
 TWO = (FastaRecord("one", "first of two", "ACDEFG"), FastaRecord("two", "", "KLm*"))

@@ -1,7 +1,5 @@
 """SVM-light files through scikit-learn."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small random treebanks, and their joint features written down as named counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

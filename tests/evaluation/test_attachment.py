@@ -1,7 +1,5 @@
 """UAS and LAS of predicted trees."""
 
-from __future__ import annotations
-
 import pytest
 
 from jaxstruct.evaluation import attachment

@@ -1,7 +1,5 @@
 """A small treebank of ambiguous sentences: where does the prepositional phrase go?"""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """experiments.gpu: what one process measures, and answers held against those of float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

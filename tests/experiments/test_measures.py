@@ -1,7 +1,5 @@
 """experiments.measures on drawn rows, in this process: tables and curves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

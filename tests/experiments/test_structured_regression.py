@@ -1,7 +1,5 @@
 """experiments.structured_regression: the chain of real numbers, its machines, and the command."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -15,11 +13,7 @@ import jaxstruct as js
 from experiments.lib import common
 from experiments.structured_regression import command
 from experiments.structured_regression.command import Options
-from experiments.structured_regression.machines import (
-    drawn_series,
-    linear_svr,
-    windows,
-)
+from experiments.structured_regression.machines import drawn_series, linear_svr, windows
 from experiments.structured_regression.structure import (
     SIGNS,
     RealInput,

@@ -1,7 +1,5 @@
 """Thousands of small random graphs of one padded shape, every labelling scored in numpy."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterable
@@ -21,7 +19,6 @@ KINDS = ("tree", "cycle", "complete", "any", "apart", "grid")
 """`any` has isolated nodes now and then, `apart` no edges at all, `grid` is 3 x 3 with 2 labels."""
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 """For programs that run once: compiling them takes longer than running them."""
-TIED = 1e-9
 
 
 def tree_edges(parents: np.ndarray) -> np.ndarray:

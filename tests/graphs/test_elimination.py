@@ -1,7 +1,5 @@
 """Orders of elimination: known widths, and plans that programs can follow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

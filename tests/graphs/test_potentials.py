@@ -1,7 +1,5 @@
 """The score of a labelling, and potentials that are refused."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Convolution kernels: known kernels as decompositions, the fast way, weights and padding."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Factors of Gram matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from jaxstruct.kernels.features import gram_factor

@@ -1,7 +1,5 @@
 """The mismatch kernel against all words of k letters, one by one."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

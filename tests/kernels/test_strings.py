@@ -1,7 +1,5 @@
 """Encoding of strings, padding and what is refused."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Substrings of all lengths against their enumeration."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

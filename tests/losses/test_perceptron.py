@@ -1,7 +1,5 @@
 """The perceptron's loss against every output of small examples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Stores are opened as they were written, or refused."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

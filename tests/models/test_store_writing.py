@@ -1,7 +1,5 @@
 """What is written is what `prepare` makes of all records at once."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Batches of a stream hold every record once, waste little, and come in few shapes."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

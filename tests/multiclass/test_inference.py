@@ -1,7 +1,5 @@
 """Logistic regression: the likelihood of a class against its definition."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Losses of scores that tie, against the mean over all orders."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Optima against quadratic programs and scikit-learn; the contract; what is refused."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -1,7 +1,5 @@
 """The problem of segments: potentials, losses, levels against enumeration, its optimum, a QP."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -6,8 +6,6 @@ Every case is a function of a folder, which both have; what it returns goes to
 FOLDER/PROCESS.json, and where it raises, its traceback.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io
@@ -207,9 +205,7 @@ def refused(folder):
         "problem": refusal(
             machine=multiclass(D, K, loss=(1 + wrong) * (1 - np.eye(K)), dtype="float64")
         ),
-        "kind": refusal(
-            **(dict(zip("xy", cut, strict=True)) if wrong else {}),
-        ),
+        "kind": refusal(**(dict(zip("xy", cut, strict=True)) if wrong else {})),
         "start": refusal(start=3 if wrong else None),
         "checkpoint": refusal(checkpoint=folder / "none.npz" if wrong else None),
         "callback": refusal(callback=fail if wrong else None),

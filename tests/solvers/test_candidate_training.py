@@ -1,7 +1,5 @@
 """Training on candidate sets against an independent QP, and kernels against explicit features."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,26 +61,6 @@ def root_of(J: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(J)
     assert values.min() > -1e-9 * values.max() and (values > 1e-9 * values.max()).sum() > 25
     return vectors * np.sqrt(np.maximum(values, 0))
-
-
-def polynomial_of_pairs(a: tuple, b: tuple) -> jax.Array:
-    """J((x, y), (x', y')) that is no product of a K and an L."""
-    return (1 + a[0] @ b[0] + a[1] @ b[1]) ** 2
-
-
-@pytest.mark.thorough
-def test_any_joint_kernel_given_as_a_function(x64: None) -> None:
-    """The features of the QP are a root of the matrix J."""
-    case = random_case(1)
-    pairs = joint_pairs(case.x, case.rows, case.lists)
-    J = np.asarray(gram_matrix(polynomial_of_pairs, pairs))
-    root = root_of(J)
-    problem = joint_candidates(len(J), loss=case.loss, dtype="float64")
-    x = joint_inputs(J, case.lists)
-    for formulation in ("svm0", "svm1_margin", "svm2_slack"):
-        truth = solve_primal(formulation, *case.listed(root), C=1.0)
-        solution = fit(problem, x, case.y, formulation, 1.0, tolerance=FINE, settings=FULL)
-        assert solution.primal == pytest.approx(truth.objective, rel=CLOSE)
 
 
 def gaussian_of_pairs(a: tuple, b: tuple) -> jax.Array:

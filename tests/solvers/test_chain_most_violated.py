@@ -1,7 +1,5 @@
 """The most violated label sequence of every formulation and loss, against enumeration."""
 
-from __future__ import annotations
-
 import functools
 
 import jax
@@ -77,26 +75,6 @@ def test_every_formulation(x64, setting):
         )
     assert ("loss_augmented_decode" in oracles) == (setting in ADDITIVE)
     assert "best_by_level" in oracles
-
-
-def test_levels_serve_every_formulation(x64):
-    """Whether or not there is a shorter way."""
-    oracle = "best_by_level"
-    setting = SETTINGS[1]
-    for formulation in FORMULATIONS:
-        found = answers(setting.problem(), oracle, formulation, setting.chains())
-        check_exact(setting, oracle, formulation, found)
-
-
-@pytest.mark.thorough
-def test_float32():
-    setting = SETTINGS[4]
-    for formulation in ("svm1", "svm2_margin", "svm1_slack"):
-        oracle = oracle_for(setting.problem("float32"), FORMULATIONS[formulation])
-        found = answers(
-            setting.problem("float32"), oracle, formulation, setting.chains(), "float32"
-        )
-        check_exact(setting, oracle, formulation, found, 1e-5)
 
 
 def searching(problem):

@@ -1,7 +1,5 @@
 """Checkpoints on the way: when they are written, what is in them, and what a full disk does."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

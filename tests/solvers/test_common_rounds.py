@@ -1,7 +1,5 @@
 """Which round several processes go on from; two real ones do so in `test_processes`."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from typing import NamedTuple
@@ -53,12 +51,7 @@ def found(tmp_path, own, other):
     ("own", "other", "expected", "warned"),
     [
         ((7, 5), (7, 5), (7, False), None),
-        (
-            (7, 5),
-            (5, 3),
-            (5, True),
-            "rounds. The run goes on from .*previous, after",
-        ),
+        ((7, 5), (5, 3), (5, True), "rounds. The run goes on from .*previous, after"),
         ((5, 3), (7, 5), (5, False), None),
         ((0, 5), (7, 5), (5, True), "is damaged"),
         ((None, None), (), None, None),

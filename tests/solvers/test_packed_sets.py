@@ -1,7 +1,5 @@
 """Planes at rest come back as they were."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The search among the multiples of w, and what lets small tasks of a large C end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,11 +8,7 @@ import pytest
 from jaxstruct import Settings, Status, fit, ragged
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.solvers.loop.host_loop import LEFT
-from jaxstruct.solvers.n_slack.cutting_plane import (
-    FEW_INTEGERS,
-    STALL_ROUNDS,
-    solves_fully,
-)
+from jaxstruct.solvers.n_slack.cutting_plane import FEW_INTEGERS, STALL_ROUNDS, solves_fully
 from jaxstruct.solvers.n_slack.run import State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import ExampleTerms

@@ -1,7 +1,5 @@
 """How runs end, and that they say so."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

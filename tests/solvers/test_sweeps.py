@@ -1,7 +1,5 @@
 """How many sweeps there are is a number: one program, and each sweep the pass of before."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

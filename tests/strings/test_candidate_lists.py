@@ -1,7 +1,5 @@
 """Gen(x): numbers and targets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

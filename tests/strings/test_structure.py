@@ -1,7 +1,5 @@
 """Oracles of candidate sets against enumeration, and proposition 25."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

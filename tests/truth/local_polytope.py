@@ -1,7 +1,5 @@
 """Slow truth for relaxations of labelling: the vertices of the local polytope of two labels."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -4,8 +4,6 @@ Slow truth for the solvers; `formulations` has the letters and the canonical for
 the solver. Tests import all three through this module.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 
@@ -88,7 +86,6 @@ def solve_primal(
         not read other values.
 
     Raises:
-      ValueError: see `problem`.
       ArithmeticError: the proof of optimality failed (relative gap above 1e-10).
     """
     data = problem(formulation, features, losses, truths, C, example_weights)

@@ -1,17 +1,12 @@
 """Alignments against the enumeration of all of them on short sequences."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 import jax
 import numpy as np
 import pytest
 
-from jaxstruct.alignments.oracles.pairwise import (
-    global_alignment,
-    local_alignment,
-)
+from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import (
     DELETE,
     INSERT,

@@ -1,7 +1,5 @@
 """Sums over all alignments against enumeration, samples against their probabilities."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax

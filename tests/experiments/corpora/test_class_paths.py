@@ -1,7 +1,5 @@
 """Numbering of classes that are written as paths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The shared task of CoNLL-2002: a toy archive, and the real one if present."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Downloads are verified before they get their name, and failures say what to do."""
 
-from __future__ import annotations
-
 import io
 import socket
 import time

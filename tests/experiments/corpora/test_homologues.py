@@ -1,7 +1,5 @@
 """The generator against the recipe of JMLR 5.3."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Paths of patent symbols."""
 
-from __future__ import annotations
-
 import pytest
 
 from experiments.corpora.ipc import ipc_ancestors

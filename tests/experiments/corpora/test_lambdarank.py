@@ -1,7 +1,5 @@
 """Queries with graded documents."""
 
-from __future__ import annotations
-
 import io
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Inputs with sets of labels: a file written here, bad ones, and the real corpora."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

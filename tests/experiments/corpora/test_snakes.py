@@ -1,7 +1,5 @@
 """Snakes: a file written here, bad ones, and the real corpus."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """experiments.label_files: the command as people call it, on a file of every output type."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

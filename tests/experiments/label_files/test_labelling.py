@@ -1,7 +1,5 @@
 """Files through one stream: whole or not at all, aligned with their input, done or not."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

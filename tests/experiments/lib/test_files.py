@@ -1,7 +1,5 @@
 """Result files: JSON that every reader accepts, and names that stay within their folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import json

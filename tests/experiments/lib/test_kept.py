@@ -1,7 +1,5 @@
 """Trainings on disk: read again with the same key only, and another key is reported."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

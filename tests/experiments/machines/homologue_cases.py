@@ -1,16 +1,10 @@
 """Random homologues among decoys, short enough to write down every alignment."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
 
-from experiments.machines.homologues import (
-    HomologueInput,
-    HomologueOutput,
-    homologue_outputs,
-)
+from experiments.machines.homologues import HomologueInput, HomologueOutput, homologue_outputs
 from jaxstruct.alignments.potentials import PAIR
 from tests.alignments.oracles.truth import STEP, every
 

@@ -1,7 +1,5 @@
 """Hidden Markov models against counts by hand, enumeration and perturbed likelihoods."""
 
-from __future__ import annotations
-
 import itertools
 
 import jax

@@ -1,7 +1,5 @@
 """The most frequent output and its ties."""
 
-from __future__ import annotations
-
 from experiments.machines.most_frequent_output import most_frequent_output
 
 

@@ -1,7 +1,5 @@
 """The sentences and the archive that the tests of named entities share."""
 
-from __future__ import annotations
-
 import zipfile
 
 import pytest

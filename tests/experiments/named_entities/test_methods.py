@@ -1,7 +1,5 @@
 """The machines of the tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Belief propagation: exact on forests, a fixed point elsewhere."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 
@@ -9,11 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.oracles.belief_propagation import (
-    SCHEDULES,
-    Propagated,
-    belief_propagation,
-)
+from jaxstruct.graphs.oracles.belief_propagation import SCHEDULES, Propagated, belief_propagation
 from jaxstruct.graphs.potentials import GraphPotentials
 from tests.graphs.random_graphs import cases, quick_jit
 from tests.lib.refusals import refused

@@ -1,7 +1,5 @@
 """Samples of labellings against their enumerated probabilities."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Oracles of segmentations against every segmentation of short sequences."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import jax
@@ -10,14 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from jaxstruct.segments import (
-    SegmentPotentials,
-    k_best,
-    log_partition,
-    marginals,
-    sample,
-    viterbi,
-)
+from jaxstruct.segments import SegmentPotentials, k_best, log_partition, marginals, sample, viterbi
 from tests.lib.enumeration import check_alone, check_best, check_k_best, check_samples, row
 from tests.lib.refusals import refused
 from tests.segments.oracles.truth import cases, counts
