@@ -8,6 +8,8 @@ options that `core.compiler` gives programs. `tests/test_compiler_effort.py` com
 Tests marked `thorough` run with `--thorough`, or where -m names them.
 """
 
+from __future__ import annotations
+
 import ctypes
 import gc
 import importlib.metadata

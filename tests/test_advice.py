@@ -4,6 +4,8 @@ Estimators pass on the messages of the rooms that they import: what these name b
 parameter of one of them; what others alone take is named with its function, `f(.., word=)`.
 """
 
+from __future__ import annotations
+
 import ast
 import contextlib
 import importlib

@@ -5,6 +5,8 @@ there the answers at the least effort are held against enumeration, here the ans
 against those. CKY is the search for the best tree of a level with one level for all.
 """
 
+from __future__ import annotations
+
 import os
 import pathlib
 import subprocess

@@ -1,5 +1,7 @@
 """The pages beside the code: what they run, run; what they name, there is."""
 
+from __future__ import annotations
+
 import functools
 import importlib
 import os

@@ -1,5 +1,7 @@
 """docs/documents.md: every row names files and tests that there are."""
 
+from __future__ import annotations
+
 import pathlib
 import re
 

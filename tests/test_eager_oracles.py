@@ -4,6 +4,8 @@ Loops inside trace their bodies, where an array of NumPy cannot be read at a tra
 finds that without compiling the oracles.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -3,6 +3,8 @@
 Every import counts here, those under `if TYPE_CHECKING` too. Docstrings and annotations are ruff's.
 """
 
+from __future__ import annotations
+
 import ast
 import functools
 import graphlib

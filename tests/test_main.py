@@ -1,5 +1,7 @@
 """`python -m jaxstruct` says whether an installation works."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """What the docs call never read changes no bit of any answer, whatever stands there."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple

@@ -4,6 +4,8 @@ Three items with features are put in order: F adds up <w, x_i - x_j> over the pa
 and Delta is the share of pairs that stand the wrong way round.
 """
 
+from __future__ import annotations
+
 import itertools
 from typing import Any, NamedTuple
 

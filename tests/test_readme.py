@@ -1,5 +1,7 @@
 """The README's commands are those of CI, and other pages list all there is; test_docs runs them."""
 
+from __future__ import annotations
+
 import ast
 import pathlib
 import re

@@ -1,5 +1,7 @@
 """Tests that need several devices, which a process must ask for before it begins."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import re

@@ -5,6 +5,8 @@ process, that says before each call what it is about to do. A program compiled a
 died at 65 trees of one word, in one JAX, and at no smaller batch.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import pathlib

@@ -1,5 +1,7 @@
 """The site has every page and every public name; `.ci/run` builds it, and a warning is an error."""
 
+from __future__ import annotations
+
 import ast
 import fnmatch
 import importlib.util

@@ -1,5 +1,7 @@
 """Equations of docstrings, as the site translates them for a browser."""
 
+from __future__ import annotations
+
 import importlib.util
 import pathlib
 import re

@@ -1,5 +1,7 @@
 """No room's tests are thorough ones alone: what a change can break there, a plain run finds."""
 
+from __future__ import annotations
+
 import ast
 import pathlib
 from collections import defaultdict

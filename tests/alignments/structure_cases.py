@@ -1,5 +1,7 @@
 """Aligned pairs of short sequences, with every alignment enumerated, its Psi and its losses."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 from typing import NamedTuple
 

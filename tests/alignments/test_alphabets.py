@@ -1,5 +1,7 @@
 """Alphabets: letters to numbers, and what is said of letters outside."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Pairs of texts: the four methods, alphabets learned and given, refusals."""
 
+from __future__ import annotations
+
 import pytest
 
 from jaxstruct.alignments import DNA, PROTEIN, prepare, read_rows

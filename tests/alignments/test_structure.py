@@ -1,5 +1,7 @@
 """Supervised alignment against the enumeration of all alignments of short sequences."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

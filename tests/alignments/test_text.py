@@ -1,5 +1,7 @@
 """Alignments as text: rows with gaps and back."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

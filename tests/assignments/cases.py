@@ -1,5 +1,7 @@
 """Every matching of small sets, random potentials with ties and forbidden pairs, and examples."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 from typing import NamedTuple

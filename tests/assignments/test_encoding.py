@@ -1,5 +1,7 @@
 """Two sets as people hold them: kinds of examples, names, what is refused."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Oracles of matchings against every matching of small sets, however they are called."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

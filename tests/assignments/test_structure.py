@@ -1,5 +1,7 @@
 """The problem of matchings: contract, losses, optima against a QP, what cannot be asked."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 

@@ -1,5 +1,7 @@
 """The online perceptron in plain numpy, over outputs that are all written down."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

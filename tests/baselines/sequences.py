@@ -1,5 +1,7 @@
 """Small random label sequences with every output and its joint feature written down in numpy."""
 
+from __future__ import annotations
+
 import itertools
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Log-linear grammars against enumeration of all trees and scipy's optimum."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

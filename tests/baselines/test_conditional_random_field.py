@@ -1,5 +1,7 @@
 """Random fields against enumeration of all outputs and scipy's optimum."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import jax

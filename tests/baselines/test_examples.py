@@ -1,5 +1,7 @@
 """Dtypes of examples on the device."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

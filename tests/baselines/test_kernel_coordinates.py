@@ -1,5 +1,7 @@
 """Kernel random fields: on linear kernels the linear ones, on others those of a Cholesky factor."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The Wolfe conditions on functions of one variable."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

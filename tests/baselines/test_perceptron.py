@@ -1,5 +1,7 @@
 """Perceptrons against a numpy one in the same order, theorem 1, and the ways a run ends."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Small random label sequences, and their joint features written down in numpy."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 from typing import NamedTuple

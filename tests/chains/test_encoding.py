@@ -1,5 +1,7 @@
 """Sequences from people's own data: the four methods, order, empty sequences, refusals."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,5 +1,7 @@
 """What `chain` and `chain_inputs` refuse: one line that names the argument."""
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Entities and their F1 against an independent counter, and the rules of IOB2 against its spans."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

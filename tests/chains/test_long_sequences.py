@@ -1,5 +1,7 @@
 """Memory of long sequences: where inner products of tokens are made, and where not."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """F = <w, Psi>, the inner products (4.22), and every hook of the problem against its definition."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 

@@ -1,5 +1,7 @@
 """The oracles of the chain structure against enumeration: outputs, losses, levels, ties."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

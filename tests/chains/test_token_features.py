@@ -1,5 +1,7 @@
 """Windows of tokens against neighbours written down, and chains with windows against plain ones."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

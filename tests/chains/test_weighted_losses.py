@@ -1,5 +1,7 @@
 """Slack re-scaling with costs of labels: units of the costs, levels, and trainings."""
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """One small problem of every structure, with so few outputs that the k best are all of them."""
 
+from __future__ import annotations
+
 from functools import cache
 from typing import NamedTuple
 

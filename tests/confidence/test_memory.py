@@ -1,5 +1,7 @@
 """What calls of confidence take in memory: foretold, bounded, refused before anything compiles."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

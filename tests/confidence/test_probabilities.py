@@ -1,5 +1,7 @@
 """Probabilities, samples and losses of every structure against the list of all of its outputs."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """The k best of every structure through its public function."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

@@ -1,5 +1,7 @@
 """The fitted temperature against a minimiser over the list of all outputs."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

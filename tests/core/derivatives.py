@@ -1,5 +1,7 @@
 """Derivatives of oracles against central differences, forward, in reverse, under vmap and jit."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,5 +1,7 @@
 """A stand-in with the interface of a pandas frame that is used: pandas is no dependency."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Archives: what comes back, what is refused, and arrays that grow on the disk."""
 
+from __future__ import annotations
+
 import hashlib
 
 import numpy as np

@@ -1,5 +1,7 @@
 """One kernel on batch-last arrays serves one example, a batch, and batches of batches."""
 
+from __future__ import annotations
+
 import functools
 import re
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Which problems count as tested, and who called the package."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """What the shared checks refuse, and what they show of it: one line, never too long."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Seconds of compiling: nested ones once, and none of a program that is there."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import pytest

@@ -1,5 +1,7 @@
 """What JAX does not document: asked for by name, left out where it is unknown or not wanted."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import pathlib

@@ -1,5 +1,7 @@
 """Programs: counted once a shape, their memory, what is donated and what is static."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

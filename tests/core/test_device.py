@@ -1,5 +1,7 @@
 """Arrays that NumPy makes: the values, dtypes and rounding of JAX's own."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

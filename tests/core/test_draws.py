@@ -1,5 +1,7 @@
 """Draws by Gumbel noise: the tail is fine enough, and what is forbidden is never drawn."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Columns: against scikit-learn's vectoriser, and what happens to features that are new."""
 
+from __future__ import annotations
+
 import warnings
 
 import numpy as np

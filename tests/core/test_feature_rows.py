@@ -1,5 +1,7 @@
 """Rows of every kind that people hold, and what is refused of them."""
 
+from __future__ import annotations
+
 import re
 
 import numpy as np

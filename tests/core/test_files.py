@@ -1,5 +1,7 @@
 """The atomic writer: whole or as before, and nothing left behind."""
 
+from __future__ import annotations
+
 import errno
 import os
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Compiled programs on disk."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import jax

@@ -1,5 +1,7 @@
 """Labels to indices and back."""
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

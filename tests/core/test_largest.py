@@ -1,5 +1,7 @@
 """The k largest of a list: ties in the order of places, zeros of either sign among them."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Buckets: the dynamic program against all choices."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

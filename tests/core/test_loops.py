@@ -1,5 +1,7 @@
 """A scan over the first rows is `jax.lax.scan` over these alone."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

@@ -1,5 +1,7 @@
 """Pages of a mapped file are let go of; nothing else is touched."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Ragged examples in buckets and back, against plain loops."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Python values through JSON and back, and what files do not hold."""
 
+from __future__ import annotations
+
 import datetime
 import json
 import math

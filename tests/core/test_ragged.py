@@ -1,5 +1,7 @@
 """The ragged store: taking and padding against plain loops, and what it refuses."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """A recursion over N states and T steps with every semiring, against all N^T paths."""
 
+from __future__ import annotations
+
 import itertools
 from functools import partial
 from typing import Any

@@ -1,5 +1,7 @@
 """Size classes against their definition."""
 
+from __future__ import annotations
+
 from jaxstruct.core.sizes import size_class
 
 CLASSES = sorted({2**k for k in range(20)} | {3 * 2**k for k in range(20)})

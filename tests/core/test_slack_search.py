@@ -1,5 +1,7 @@
 """The slack search against enumeration of random points (Delta, f)."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

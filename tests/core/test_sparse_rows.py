@@ -1,5 +1,7 @@
 """Rows of SciPy's sparse matrices as `SparseFeatures`."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

@@ -1,5 +1,7 @@
 """What a declaration refuses: axes, kinds, ranges, padding; what it binds and gives back."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Static options: no leaves, and another value is another program."""
 
+from __future__ import annotations
+
 import dataclasses
 
 import chex

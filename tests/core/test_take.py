@@ -1,5 +1,7 @@
 """Some examples of a pytree: the same as those of its leaves."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

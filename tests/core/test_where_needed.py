@@ -1,5 +1,7 @@
 """Work done where it is needed: the same answers under jit and vmap, none where none needs it."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

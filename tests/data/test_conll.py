@@ -1,5 +1,7 @@
 """CoNLL files: handmade ones of every habit, bad ones, and the round trip."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

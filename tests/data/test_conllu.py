@@ -1,5 +1,7 @@
 """CoNLL-U files, read, written and refused."""
 
+from __future__ import annotations
+
 import pytest
 
 from jaxstruct.data.conllu import Annotated, parse_conllu, read_conllu, write_conllu

@@ -1,5 +1,7 @@
 """Words of digits: the rule, the images and their split."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """The split of scikit-learn's digits."""
 
+from __future__ import annotations
+
 import sys
 
 import numpy as np

@@ -1,5 +1,7 @@
 """FASTA files: handmade ones of every habit, bad ones, and the round trip."""
 
+from __future__ import annotations
+
 import gzip
 
 import pytest

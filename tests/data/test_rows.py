@@ -1,5 +1,7 @@
 """Compressed rows from SciPy's."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import scipy.sparse

@@ -1,5 +1,7 @@
 """SVM-light files through scikit-learn."""
 
+from __future__ import annotations
+
 import bz2
 import gzip
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Small random treebanks, and their joint features written down as named counts."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Sentences and trees as people hold them, and back; model files; what a model has learned."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 

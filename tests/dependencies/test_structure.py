@@ -1,5 +1,7 @@
 """The problem of dependency trees: features, contract, losses, and its optimum against a QP."""
 
+from __future__ import annotations
+
 import functools
 import operator
 

@@ -1,5 +1,7 @@
 """Small training sets of every estimator, each trained once for all tests of a worker."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """`DecisionRegressor`: costs to decisions, saved, cloned, in pipelines; and its encoding."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array

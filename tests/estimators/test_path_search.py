@@ -1,5 +1,7 @@
 """PathSearchCV against GridSearchCV."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning

@@ -1,5 +1,7 @@
 """DocumentRanker and MeasureClassifier: queries and samples in, orders and labels out."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,5 +1,7 @@
 """Docstrings name all that a fitted estimator has."""
 
+from __future__ import annotations
+
 import inspect
 import re
 

@@ -1,5 +1,7 @@
 """Fitted estimators keep no planes: in memory, pickles, copies and model selection."""
 
+from __future__ import annotations
+
 import copy
 import pickle
 

@@ -1,5 +1,7 @@
 """StructuralClassifier: scikit-learn's own checks, certificates, weights, probabilities."""
 
+from __future__ import annotations
+
 import pickle
 import re
 

@@ -1,5 +1,7 @@
 """From one's own data to a model file, in every estimator: fit, save, load, predict, explain."""
 
+from __future__ import annotations
+
 import itertools
 import pickle
 from typing import Any

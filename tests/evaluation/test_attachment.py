@@ -1,5 +1,7 @@
 """UAS and LAS of predicted trees."""
 
+from __future__ import annotations
+
 import pytest
 
 from jaxstruct.evaluation import attachment

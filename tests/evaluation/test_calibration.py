@@ -1,5 +1,7 @@
 """Reliability tables and the expected calibration error against sums written down."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Metrics against hand counts, loops and scikit-learn."""
 
+from __future__ import annotations
+
 import math
 import warnings
 

@@ -1,5 +1,7 @@
 """McNemar's test against SciPy's binomial test and chi-square tail."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,5 +1,7 @@
 """Random words, and a file of them, for the tests of the commands that read handwriting."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A small treebank of ambiguous sentences: where does the prepositional phrase go?"""
 
+from __future__ import annotations
+
 import random
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """What the tests of the table scripts share."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 from collections.abc import Iterator

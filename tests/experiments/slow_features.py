@@ -1,5 +1,7 @@
 """Feature strings as counts and as rows of columns, one token after the other: the slow truth."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

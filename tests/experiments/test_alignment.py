@@ -1,5 +1,7 @@
 """experiments.alignment: tables, files, flags, on few small samples."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

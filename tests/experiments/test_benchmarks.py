@@ -1,5 +1,7 @@
 """experiments.benchmarks: every part of small tasks in this process, and the slope of growth."""
 
+from __future__ import annotations
+
 import json
 import math
 import subprocess

@@ -1,5 +1,7 @@
 """experiments.calibration on the digit words that are always here."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

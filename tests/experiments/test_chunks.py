@@ -1,5 +1,7 @@
 """Chunks of the benchmarks: labels read off a tree, and features of its tokens."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments.corpora.locate import available

@@ -1,5 +1,7 @@
 """experiments.citation_graph on small graphs: the table, the picture, and what is refused."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba

@@ -1,5 +1,7 @@
 """experiments.class_descriptions on a made-up corpus: similarities, ties, tables, files."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np

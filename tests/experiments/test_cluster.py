@@ -1,5 +1,7 @@
 """Processes that a command starts here: the same end in all, and what a killed one leaves."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal

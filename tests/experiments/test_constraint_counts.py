@@ -1,5 +1,7 @@
 """experiments.constraint_counts on drawn homologues; table 5 from made-up rows."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments import constraint_counts as counts

@@ -1,5 +1,7 @@
 """experiments.denoising on small grids: both tables, the picture, and what is refused."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """experiments.dependencies on a made-up treebank."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments import dependencies as command

@@ -1,5 +1,7 @@
 """experiments.digits: the known optima to 1e-6, files, and flags that match the options."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments import digits

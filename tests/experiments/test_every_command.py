@@ -1,5 +1,7 @@
 """What every command promises: flags that repeat a run, help, and refusals in a line."""
 
+from __future__ import annotations
+
 import importlib.util
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """The table of the columns of tokens."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from experiments.tasks.feature_index import TokenRows, token_table

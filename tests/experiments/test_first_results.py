@@ -1,5 +1,7 @@
 """experiments.first_results: the table, and what is counted."""
 
+from __future__ import annotations
+
 import ast
 
 import pytest

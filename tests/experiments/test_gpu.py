@@ -1,5 +1,7 @@
 """experiments.gpu: what one process measures, and answers held against those of float64."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """experiments.handwriting on random words: the objective and what is read by enumeration, files."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Stores from files of every format: what is written, reported and refused."""
 
+from __future__ import annotations
+
 import gzip
 
 import numpy as np

@@ -1,5 +1,7 @@
 """experiments.matching on few point sets, in this process: table, picture, refusals."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

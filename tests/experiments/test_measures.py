@@ -1,5 +1,7 @@
 """experiments.measures on drawn rows, in this process: tables and curves."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """experiments.multi_label on drawn sets: training by prediction, and what is refused."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

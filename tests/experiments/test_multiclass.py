@@ -1,5 +1,7 @@
 """experiments.multiclass on a few digits: rows, objectives of others, files."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments.multiclass import command as multiclass

@@ -1,5 +1,7 @@
 """experiments.neural_handwriting on random words: what a network learns, choices, files."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

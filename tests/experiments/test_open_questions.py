@@ -1,5 +1,7 @@
 """experiments.open_questions: its statistics by hand, its machines beside `fit`, and small runs."""
 
+from __future__ import annotations
+
 import itertools
 from typing import Any
 

@@ -1,5 +1,7 @@
 """experiments.oracle_speed: every family is timed, beside what is installed."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """experiments.parsing: tables, files, models, resuming, corpora, on a small treebank."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """experiments.parts_of_speech on made-up sentences, and what it reads of a treebank."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

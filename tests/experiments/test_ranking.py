@@ -1,5 +1,7 @@
 """experiments.ranking on drawn queries, in this process: table, picture, refusals."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

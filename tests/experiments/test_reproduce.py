@@ -1,5 +1,7 @@
 """experiments.reproduce: what runs, what is left out, what fails, and the summary of it."""
 
+from __future__ import annotations
+
 import base64
 import errno
 import json

@@ -1,5 +1,7 @@
 """experiments.reranking on drawn words and trees: rows, files, and what is refused."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

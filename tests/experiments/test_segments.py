@@ -1,5 +1,7 @@
 """experiments.segments on a made-up corpus."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments import segments as command

@@ -1,5 +1,7 @@
 """experiments.snakes on a few drawn grids: the table, the pictures, and what an edge may know."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

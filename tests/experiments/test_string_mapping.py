@@ -1,5 +1,7 @@
 """experiments.string_mapping on a small draw: tables, files and what is refused."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 import numpy as np

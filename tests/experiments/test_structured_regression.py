@@ -1,5 +1,7 @@
 """experiments.structured_regression: the chain of real numbers, its machines, and the command."""
 
+from __future__ import annotations
+
 import itertools
 from typing import Any
 

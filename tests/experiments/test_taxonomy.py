@@ -1,5 +1,7 @@
 """experiments.taxonomy and its parts: documents, columns, choice of C, scores, files."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np

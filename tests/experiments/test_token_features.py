@@ -1,5 +1,7 @@
 """Features of tokens by hand, and the fast rows against the strings."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

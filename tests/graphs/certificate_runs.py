@@ -8,6 +8,8 @@ labels from all vertices of the local polytope as well. `tests.graphs.test_certi
 of them.
 """
 
+from __future__ import annotations
+
 import argparse
 import collections
 import itertools

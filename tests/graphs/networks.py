@@ -1,5 +1,7 @@
 """A stand-in with the interface of networkx that is used: networkx is no dependency."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Mapping
 
 

@@ -1,5 +1,7 @@
 """Thousands of small random graphs of one padded shape, every labelling scored in numpy."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 from collections.abc import Iterable

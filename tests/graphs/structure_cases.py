@@ -1,5 +1,7 @@
 """Small random graphs to label, and their joint features written down in numpy."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 

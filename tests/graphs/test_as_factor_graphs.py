@@ -4,6 +4,8 @@ Marginals, argmax and likelihood are those of `chains` and of the formula, to 1e
 random fields on chains are those of `test_inference`.
 """
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

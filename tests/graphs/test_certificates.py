@@ -1,5 +1,7 @@
 """Certificates of graph training against enumeration; `certificate_runs` makes many."""
 
+from __future__ import annotations
+
 import pytest
 
 from tests.graphs.certificate_runs import check_run

@@ -1,5 +1,7 @@
 """Edge lists of common graphs, and what is no edge list."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Orders of elimination: known widths, and plans that programs can follow."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

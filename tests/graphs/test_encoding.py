@@ -1,5 +1,7 @@
 """Graphs from people's own data: the four methods, names of nodes, edge features, refusals."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,5 +1,7 @@
 """Factor graphs of tables over any nodes, and what is refused."""
 
+from __future__ import annotations
+
 import itertools
 
 import jax

@@ -1,5 +1,7 @@
 """Graphs as people hold them: positions, names, networkx; and what is refused."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,5 +1,7 @@
 """Likelihoods of labelled graphs against enumeration, finite differences and other solvers."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Callable
 

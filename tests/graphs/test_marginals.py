@@ -1,5 +1,7 @@
 """Marginals as outputs: a labelling written as one keeps its score, its loss and its Psi."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

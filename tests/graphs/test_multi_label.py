@@ -1,5 +1,7 @@
 """Sets of labels: every loss and formulation against an independent QP with all sets."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

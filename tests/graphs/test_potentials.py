@@ -1,5 +1,7 @@
 """The score of a labelling, and potentials that are refused."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

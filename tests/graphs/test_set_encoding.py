@@ -1,5 +1,7 @@
 """Sets of labels from people's own data: the four methods, empty sets, refusals."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Graph labelling: its optimum against an independent QP, certificates against enumeration."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import jax

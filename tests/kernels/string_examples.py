@@ -1,5 +1,7 @@
 """Random strings and the slow truth that string kernels are compared with."""
 
+from __future__ import annotations
+
 import itertools
 from collections import Counter
 from collections.abc import Callable

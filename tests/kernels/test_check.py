@@ -1,5 +1,7 @@
 """What counts as a kernel matrix."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

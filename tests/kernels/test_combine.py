@@ -1,5 +1,7 @@
 """Propositions 1 to 4: combinations are kernels, with the features that the proofs build."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Convolution kernels: known kernels as decompositions, the fast way, weights and padding."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

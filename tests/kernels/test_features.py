@@ -1,5 +1,7 @@
 """Coordinates of kernels: inner products are kernel values; span features of a grammar."""
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

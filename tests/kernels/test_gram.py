@@ -1,5 +1,7 @@
 """Kernel matrices: the fast ways agree with calling the kernel on every pair."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Factors of Gram matrices."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from jaxstruct.kernels.features import gram_factor

@@ -1,5 +1,7 @@
 """Kernels on one pair against closed forms and explicit features."""
 
+from __future__ import annotations
+
 import itertools
 
 import jax

@@ -1,5 +1,7 @@
 """The mismatch kernel against all words of k letters, one by one."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

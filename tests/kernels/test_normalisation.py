@@ -1,5 +1,7 @@
 """Normalised kernels: the diagonal is 1, points without features have 0."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

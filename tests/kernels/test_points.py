@@ -1,5 +1,7 @@
 """Inner products and distances of dense, sparse and mixed points against NumPy."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """The k-spectrum against enumeration of substrings."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Matrices of string kernels: tiles, halves, padding, positive semi-definite, compiled once."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Encoding of strings, padding and what is refused."""
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Gapped subsequences: against the recursive definition and enumeration of index tuples."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

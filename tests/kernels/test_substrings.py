@@ -1,5 +1,7 @@
 """Substrings of all lengths against their enumeration."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

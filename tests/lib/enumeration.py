@@ -1,5 +1,7 @@
 """Oracles against every output of small cases: what holds for all output types, written once."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 

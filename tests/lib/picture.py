@@ -1,5 +1,7 @@
 """What a run of the tests cost: seconds by folder, programs compiled, peak memory of a worker."""
 
+from __future__ import annotations
+
 import json
 import resource
 import sys

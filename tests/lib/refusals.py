@@ -1,5 +1,7 @@
 """What is refused, a line each, and what every message keeps to."""
 
+from __future__ import annotations
+
 import contextlib
 import re
 from collections.abc import Callable, Iterator

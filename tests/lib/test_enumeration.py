@@ -1,5 +1,7 @@
 """Each check of oracles against enumeration finds the mistake it is there for."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """What a run cost beside the last commit's, what is missing for it, and what it leaves out."""
 
+from __future__ import annotations
+
 import importlib.util
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What of a test a plain run leaves to thorough ones."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Any
 

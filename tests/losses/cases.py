@@ -4,6 +4,8 @@ The truth knows Psi-bar(y) = d score(theta, y) / d theta of every output, and wh
 it makes no oracle call.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """A perturbed loss of any output type, over a batch: it is positive, and a step lowers it."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """The log loss against every output of small examples, and other likelihoods in its place."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

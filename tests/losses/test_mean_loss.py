@@ -1,5 +1,7 @@
 """The mean over a batch: weights, keys, options, gradients into features, and what is refused."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

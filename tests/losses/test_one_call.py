@@ -1,5 +1,7 @@
 """One oracle call in the forward pass, none in the backward pass; vmap, jit, remat, dtypes."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

@@ -1,5 +1,7 @@
 """The perceptron's loss against every output of small examples."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

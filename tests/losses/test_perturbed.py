@@ -1,5 +1,7 @@
 """The perturbed loss: exactly the mean that it says for a key, and what its mean over keys is."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

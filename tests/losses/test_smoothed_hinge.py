@@ -1,5 +1,7 @@
 """The smoothed hinge against every output of small examples; where it does not apply."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

@@ -1,5 +1,7 @@
 """The structured hinge against every output of small examples of every structure."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What every loss refuses, in one line."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

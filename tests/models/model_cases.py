@@ -1,5 +1,7 @@
 """A small model of every output type, with random weights: no training, one program each."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What models have learned, by name, in every output type; support outputs of an example."""
 
+from __future__ import annotations
+
 from types import SimpleNamespace
 
 import jax

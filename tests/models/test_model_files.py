@@ -1,5 +1,7 @@
 """Model files: every output type there and back; made-up and damaged ones are refused."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json

@@ -1,5 +1,7 @@
 """Inputs that have no output: functions of arrays refuse them by number, of data they get None."""
 
+from __future__ import annotations
+
 import itertools
 from functools import cache
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """Pictures of explanations: every table is drawn, and what is left out is named."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Stores are opened as they were written, or refused."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What is written is what `prepare` makes of all records at once."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

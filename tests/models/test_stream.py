@@ -1,5 +1,7 @@
 """A stream gives what `predict` gives of all at once, in order, whatever is among the records."""
 
+from __future__ import annotations
+
 import hashlib
 import itertools
 import json

@@ -1,5 +1,7 @@
 """Batches of a stream hold every record once, waste little, and come in few shapes."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """A model predicts in the caller's labels, and is only made of parts that belong together."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Classes from people's own data: the four methods, order, labels, refusals."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy import sparse

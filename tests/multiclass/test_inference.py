@@ -1,5 +1,7 @@
 """Logistic regression: the likelihood of a class against its definition."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

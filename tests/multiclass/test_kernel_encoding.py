@@ -1,5 +1,7 @@
 """Kernel machines from people's own data: the machine on the Gram matrix, model files, refusals."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from jax.tree_util import Partial

@@ -1,5 +1,7 @@
 """Loss matrices; heights in random trees and partial orders against enumeration."""
 
+from __future__ import annotations
+
 from types import SimpleNamespace
 
 import numpy as np

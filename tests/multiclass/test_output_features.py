@@ -1,5 +1,7 @@
 """Output features against their definitions, and propositions 19 to 23, corollary 4 on them."""
 
+from __future__ import annotations
+
 import builtins
 import math
 

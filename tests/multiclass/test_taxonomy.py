@@ -1,5 +1,7 @@
 """Taxonomies: builders, ancestors and heights."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from jaxstruct.multiclass.losses import tree_loss

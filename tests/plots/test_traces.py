@@ -1,5 +1,7 @@
 """The picture of a training: what it shows, where it is saved, and what is refused."""
 
+from __future__ import annotations
+
 import math
 import sys
 from types import SimpleNamespace

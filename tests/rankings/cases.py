@@ -1,5 +1,7 @@
 """All rankings and all labels of small cases, with F and losses from their definitions in NumPy."""
 
+from __future__ import annotations
+
 import itertools
 from typing import NamedTuple
 

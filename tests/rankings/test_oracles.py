@@ -1,5 +1,7 @@
 """Best rankings and labels under a loss against all of them, ties and padding included."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Losses of scores that tie, against the mean over all orders."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Optima against quadratic programs and scikit-learn; the contract; what is refused."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

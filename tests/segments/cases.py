@@ -1,5 +1,7 @@
 """A small corpus of names of people and places in sentences."""
 
+from __future__ import annotations
+
 PLACES = ("New York", "Rio de Janeiro", "Paris")
 PEOPLE = ("Ann Lee", "Bob")
 

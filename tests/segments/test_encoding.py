@@ -1,5 +1,7 @@
 """Segments as people hold them: triples, IOB2, phrases, what is refused."""
 
+from __future__ import annotations
+
 import warnings
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The problem of segments: potentials, losses, levels against enumeration, its optimum, a QP."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

@@ -1,5 +1,7 @@
 """Small random problems as the solver sees them and as the slow truth does."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 from typing import Any, NamedTuple
 

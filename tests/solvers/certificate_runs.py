@@ -9,6 +9,8 @@ optimum, the ones where P of the returned weights is above it, and the ones wher
 and runs that end in ROUNDING. `tests.solvers.test_certificates` makes a few of them.
 """
 
+from __future__ import annotations
+
 import argparse
 import collections
 import itertools

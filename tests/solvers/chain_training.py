@@ -1,5 +1,7 @@
 """Training sets of short label sequences with their optimum, every constraint enumerated."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 from typing import NamedTuple
 

@@ -6,6 +6,8 @@ Every case is a function of a folder, which both have; what it returns goes to
 FOLDER/PROCESS.json, and where it raises, its traceback.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import io

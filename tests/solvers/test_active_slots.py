@@ -1,5 +1,7 @@
 """Working sets cut down to a few slots: which ones, and that to ascend there is to ascend."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

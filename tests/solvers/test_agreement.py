@@ -3,6 +3,8 @@
 With example weights and active slots it is that of `test_buckets`.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Supervised alignment: the optimum against a QP with every alignment."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The dual never falls, pass by pass, in groups of every size."""
 
+from __future__ import annotations
+
 from functools import cache
 
 import numpy as np

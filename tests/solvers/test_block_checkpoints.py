@@ -1,5 +1,7 @@
 """Trainings in blocks that are stopped and resumed end bit by bit as those that are not."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import signal

@@ -1,5 +1,7 @@
 """One block and the step sizes of a group, by themselves."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

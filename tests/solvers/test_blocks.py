@@ -1,5 +1,7 @@
 """Training sets in blocks: every example once, padded as in its bucket, blocks alike."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

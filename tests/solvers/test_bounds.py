@@ -1,5 +1,7 @@
 """Propositions 6, 9, 12 and 14 to 18, theorems 2 and 3, plane by plane."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

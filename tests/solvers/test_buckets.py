@@ -1,5 +1,7 @@
 """Training sets in buckets: the optimum, numbers in the order of examples, refusals."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

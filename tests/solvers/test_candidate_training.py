@@ -1,5 +1,7 @@
 """Training on candidate sets against an independent QP, and kernels against explicit features."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

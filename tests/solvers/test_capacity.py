@@ -1,5 +1,7 @@
 """How many slots a training begins with."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

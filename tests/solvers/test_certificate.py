@@ -1,5 +1,7 @@
 """What a run claims against a plain evaluation of primal and dual."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

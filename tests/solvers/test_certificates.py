@@ -1,5 +1,7 @@
 """Certificates on features far from the origin; `certificate_runs` makes as many as wanted."""
 
+from __future__ import annotations
+
 import pytest
 
 from tests.lib.thorough import thorough_after

@@ -1,5 +1,7 @@
 """Trainings on scikit-learn's digits find optima that float64 has certified."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """`certify`: P and D of weights of one's own against a QP with every constraint."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

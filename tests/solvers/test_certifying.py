@@ -1,5 +1,7 @@
 """Rounds without a certificate: what they may change, when there is one again, what is counted."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

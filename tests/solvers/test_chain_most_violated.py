@@ -1,5 +1,7 @@
 """The most violated label sequence of every formulation and loss, against enumeration."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

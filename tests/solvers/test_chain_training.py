@@ -1,5 +1,7 @@
 """Training on label sequences: the optimum against an independent QP with all constraints."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

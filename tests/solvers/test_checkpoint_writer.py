@@ -1,5 +1,7 @@
 """Checkpoints on the way: when they are written, what is in them, and what a full disk does."""
 
+from __future__ import annotations
+
 import errno
 import os
 import re

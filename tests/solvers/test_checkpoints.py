@@ -1,5 +1,7 @@
 """Checkpoints: exact round trips, resumed runs, and files that do not fit."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import jax

@@ -1,5 +1,7 @@
 """What `fit` refuses, and that the message names the argument and says what came."""
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Which round several processes go on from; two real ones do so in `test_processes`."""
 
+from __future__ import annotations
+
 import re
 import warnings
 from typing import NamedTuple

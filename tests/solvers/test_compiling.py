@@ -1,5 +1,7 @@
 """A second run compiles nothing."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -3,6 +3,8 @@
 Six classes, of which an oracle may overlook one. The truth comes from the exact problem.
 """
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Meetings of shards: the exact line search along what each of them would do alone."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Trainings in blocks: the optimum of all examples at once, however they are cut."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

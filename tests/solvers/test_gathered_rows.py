@@ -1,5 +1,7 @@
 """Rows of many blocks side by side: those of the largest gaps, whose multipliers go back."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

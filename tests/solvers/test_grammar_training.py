@@ -1,5 +1,7 @@
 """Training weighted grammars: the optimum against an independent QP with all trees."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 import jax

@@ -1,5 +1,7 @@
 """Examples of several processes, which threads stand for, in buckets of the same shapes."""
 
+from __future__ import annotations
+
 import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,7 @@
 """What is foretold is what the arrays of a training take, to the byte."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

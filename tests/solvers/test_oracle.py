@@ -1,5 +1,7 @@
 """The most violated output against enumeration, on thousands of small cases full of ties."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """`statistics.oracle_calls` beside a counter inside an oracle of one's own."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

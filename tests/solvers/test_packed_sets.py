@@ -1,5 +1,7 @@
 """Planes at rest come back as they were."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Warm starts: along a path of C, and from a solution."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

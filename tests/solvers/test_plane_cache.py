@@ -1,5 +1,7 @@
 """What a cache holds, in memory or in files, and what it held before."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """An output against the planes at hand: what whole working sets say, read tile by tile."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

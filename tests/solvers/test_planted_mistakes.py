@@ -4,6 +4,8 @@ One structure of four classes; what is wrong is a number that its functions read
 them share their compiled programs. Its optimum is that of a QP with every constraint.
 """
 
+from __future__ import annotations
+
 import re
 from functools import cache, partial
 

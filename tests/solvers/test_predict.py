@@ -1,5 +1,7 @@
 """What `predict` takes, what it refuses, and the order of what it returns."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

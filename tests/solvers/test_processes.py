@@ -4,6 +4,8 @@ The processes make all cases of `process_cases` one after the other, since each 
 Here are four devices in one process, as the two have together, and what both must have found.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import socket

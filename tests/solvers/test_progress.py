@@ -1,5 +1,7 @@
 """What a training says: lines or a bar, compiling apart."""
 
+from __future__ import annotations
+
 import io
 import math
 import re

@@ -1,5 +1,7 @@
 """The projection of the full variant against bisection, and the limits of its steps."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

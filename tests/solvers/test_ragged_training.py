@@ -1,5 +1,7 @@
 """Training and prediction on ragged stores: what padded arrays give; trees elsewhere."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Resumed runs end bit by bit as those that were not stopped; what does not fit is refused."""
 
+from __future__ import annotations
+
 import math
 import shutil
 

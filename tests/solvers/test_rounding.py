@@ -1,5 +1,7 @@
 """What float32 may claim where rounding is the size of the gap, against float64 by enumeration."""
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 

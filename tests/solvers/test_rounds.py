@@ -1,5 +1,7 @@
 """Rounds take over the working sets that they are given, where they may, and ask nothing twice."""
 
+from __future__ import annotations
+
 import collections
 import pathlib
 import sys

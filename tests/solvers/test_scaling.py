@@ -1,5 +1,7 @@
 """The search among the multiples of w, and what lets small tasks of a large C end."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Trainings on a mesh of devices: the optimum of one device, whatever the number of shards."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Other data of one size class run in the programs of the first training: nothing compiles."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

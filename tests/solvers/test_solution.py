@@ -1,5 +1,7 @@
 """What a solution says of itself: a line, and a few lines."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from experiments.machines.reference.reference_algorithm import fit_reference

@@ -1,5 +1,7 @@
 """How runs end, and that they say so."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

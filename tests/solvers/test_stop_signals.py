@@ -1,5 +1,7 @@
 """Signals during a run: they raise, what is lost is raised after the round, and all is put back."""
 
+from __future__ import annotations
+
 import os
 import signal
 import threading

@@ -1,5 +1,7 @@
 """How many sweeps there are is a number: one program, and each sweep the pass of before."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

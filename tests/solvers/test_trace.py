@@ -1,5 +1,7 @@
 """The trace of a run as a table: its columns, its file, its text, and what is compiling."""
 
+from __future__ import annotations
+
 import csv
 import math
 

@@ -1,5 +1,7 @@
 """True outputs with real numbers beside them: costs that a loss reads, of each example its own."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import jax

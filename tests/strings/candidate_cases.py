@@ -3,6 +3,8 @@
 Psi(x, y) = x (x) Lambda(y), so that the same case is one of features, of K and L, and of J.
 """
 
+from __future__ import annotations
+
 from functools import lru_cache
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Gen(x): numbers and targets."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Candidates with features: the four methods by name and by place, refusals."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """What the problems of candidate sets refuse: one line that names the argument."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Inputs of candidate sets: lists in every form, kernel values, pairs for a joint kernel."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Kernel machines over candidate texts from people's own data: the file, the loss, refusals."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

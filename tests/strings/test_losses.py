@@ -1,5 +1,7 @@
 """Losses of a table of outputs: 1 - L, by a function, by list."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """Oracles of candidate sets against enumeration, and proposition 25."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Trees of every shape, drawn at random: chains, wide nodes, one word, chains over tags."""
 
+from __future__ import annotations
+
 import random
 
 from jaxstruct.trees.phrases.tree import Tree, fold

@@ -1,5 +1,7 @@
 """A small grammar read off random trees, and every tree that it has for a sentence."""
 
+from __future__ import annotations
+
 from functools import cache, lru_cache
 
 import jax

@@ -1,5 +1,7 @@
 """Treebanks as bracketed text: the four methods, words at the leaves, refusals."""
 
+from __future__ import annotations
+
 import nltk
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Parsing problems against every tree of small grammars."""
 
+from __future__ import annotations
+
 from functools import cache, partial
 
 import jax

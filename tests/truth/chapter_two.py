@@ -4,6 +4,8 @@ Each is written in its primal variables (w, b, xi) as printed and handed to the 
 method; nothing of the library's duals is used.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from tests.truth.interior_point import solve_qp

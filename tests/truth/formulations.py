@@ -7,6 +7,8 @@ Letters: n examples, k outputs each, D features; Psi [n, k, D] joint features, D
 against the true output, `truths` [n] the column of y_i; dPsi_i(y) = Psi(x_i, y_i) - Psi(x_i, y).
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

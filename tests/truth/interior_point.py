@@ -4,6 +4,8 @@ It shares no idea with the library's solvers (no working set, no block ascent, n
 agreement between the two is evidence.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Slow truth for relaxations of labelling: the vertices of the local polytope of two labels."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

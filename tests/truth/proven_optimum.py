@@ -4,6 +4,8 @@ An independent solver finds a point, whose primal and dual are then summed in ex
 from the features as they are: whatever found the point, the optimum lies between them.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

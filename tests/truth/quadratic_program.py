@@ -4,6 +4,8 @@ Slow truth for the solvers; `formulations` has the letters and the canonical for
 the solver. Tests import all three through this module.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """The referee is refereed: closed forms, linprog, planted optima, failures."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog

@@ -1,5 +1,7 @@
 """The enumerated formulations against the thesis's own programs."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -7,6 +7,8 @@ Gotoh elsewhere; all four are met here. Gap costs are positive: with gaps that g
 alignment of ours may end in one.
 """
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """The k best alignments against the enumeration of all of them on short sequences."""
 
+from __future__ import annotations
+
 from functools import cache, partial
 
 import jax

@@ -1,5 +1,7 @@
 """Sums over all alignments against enumeration, samples against their probabilities."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

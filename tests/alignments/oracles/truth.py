@@ -1,5 +1,7 @@
 """All alignments of short sequences, and their scores letter by letter."""
 
+from __future__ import annotations
+
 from functools import cache
 
 from jaxstruct.alignments.potentials import DELETE, INSERT, PAIR

@@ -1,5 +1,7 @@
 """All that oracles say of a chain, one program, against every label sequence of small chains."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Slow truth for chains: every label sequence enumerated and scored in numpy, in float64."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """All that oracles say of a sentence, one program, against every dependency tree of small ones."""
 
+from __future__ import annotations
+
 import functools
 from functools import partial
 from typing import NamedTuple

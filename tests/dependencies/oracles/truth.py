@@ -1,5 +1,7 @@
 """Every tree of small sentences, and random potentials with ties and forbidden arcs."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Fixtures of the readers: toy corpora, a local web server, and the real corpora if present."""
 
+from __future__ import annotations
+
 import hashlib
 import http.server
 import os

@@ -1,5 +1,7 @@
 """Archives round-trip, and every unsafe or broken one is refused without leaving anything."""
 
+from __future__ import annotations
+
 import io
 import random
 import stat

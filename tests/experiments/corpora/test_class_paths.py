@@ -1,5 +1,7 @@
 """Numbering of classes that are written as paths."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

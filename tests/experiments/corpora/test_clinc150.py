@@ -1,5 +1,7 @@
 """CLINC150 from handmade files, bad files, and the real corpus."""
 
+from __future__ import annotations
+
 import collections
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """CLUS hierarchical ARFF, dense and sparse, sound and malformed."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The shared task of CoNLL-2002: a toy archive, and the real one if present."""
 
+from __future__ import annotations
+
 import zipfile
 from pathlib import Path
 

@@ -3,6 +3,8 @@
 A plain run tries a few damages a reader, always the same ones, a thorough one hundreds.
 """
 
+from __future__ import annotations
+
 import bz2
 import gzip
 import io

@@ -1,5 +1,7 @@
 """third_party_data/fetch.py: flags, table and exit code, as a user runs it."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

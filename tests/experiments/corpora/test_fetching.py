@@ -1,5 +1,7 @@
 """Downloads are verified before they get their name, and failures say what to do."""
 
+from __future__ import annotations
+
 import io
 import socket
 import time

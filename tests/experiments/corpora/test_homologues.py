@@ -1,5 +1,7 @@
 """The generator against the recipe of JMLR 5.3."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Paths of patent symbols."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments.corpora.ipc import ipc_ancestors

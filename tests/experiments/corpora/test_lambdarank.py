@@ -1,5 +1,7 @@
 """Queries with graded documents."""
 
+from __future__ import annotations
+
 import io
 import os
 import pathlib

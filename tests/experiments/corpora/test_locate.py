@@ -1,5 +1,7 @@
 """Corpus files are looked for in the right order and trusted only after their checksum."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Inputs with sets of labels: a file written here, bad ones, and the real corpora."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,7 @@
 """OCR words: letter.data written here, the packed file, bad ones of both, and the real corpus."""
 
+from __future__ import annotations
+
 import gzip
 from collections.abc import Callable
 from pathlib import Path

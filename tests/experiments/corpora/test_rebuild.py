@@ -1,5 +1,7 @@
 """Corpora built from what their makers distribute: letter.data, and a release of GUM."""
 
+from __future__ import annotations
+
 import gzip
 import io
 import tarfile

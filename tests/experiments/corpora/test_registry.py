@@ -1,5 +1,7 @@
 """The registry is well formed, and the README says the same."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

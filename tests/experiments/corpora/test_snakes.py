@@ -1,5 +1,7 @@
 """Snakes: a file written here, bad ones, and the real corpus."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

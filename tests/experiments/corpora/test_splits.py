@@ -1,5 +1,7 @@
 """Subsamples and folds: sizes, disjointness, determinism, small classes."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Treebanks by hand-made archives and folders, faults in them, and the real corpora."""
 
+from __future__ import annotations
+
 import io
 import tarfile
 import zipfile

@@ -1,5 +1,7 @@
 """WIPO-alpha: packed arrays and XML, from handmade files, bad files, and the real corpus."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Models of all output types as files, and what labels them."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

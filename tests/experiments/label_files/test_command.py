@@ -1,5 +1,7 @@
 """experiments.label_files: the command as people call it, on a file of every output type."""
 
+from __future__ import annotations
+
 import gzip
 import io
 import json

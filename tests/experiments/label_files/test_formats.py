@@ -1,5 +1,7 @@
 """What lines mean as records of each output type, and what is written in their place."""
 
+from __future__ import annotations
+
 import json
 from types import SimpleNamespace
 

@@ -1,5 +1,7 @@
 """Files through one stream: whole or not at all, aligned with their input, done or not."""
 
+from __future__ import annotations
+
 import os
 
 import pytest

@@ -1,5 +1,7 @@
 """Lines of plain and packed files, what is wrong with them, and what was read."""
 
+from __future__ import annotations
+
 import gzip
 import hashlib
 import io

@@ -1,5 +1,7 @@
 """A part of a command in a process of its own: its flags, its rows, its failure, Ctrl-C."""
 
+from __future__ import annotations
+
 import subprocess
 
 import pytest

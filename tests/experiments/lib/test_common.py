@@ -1,5 +1,7 @@
 """What the commands share: what Ctrl-C leaves, and what a run that ends takes away."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments.lib import common, fields

@@ -1,5 +1,7 @@
 """Pictures of factor graphs: every part is drawn, at the same place every time."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 

@@ -1,5 +1,7 @@
 """Result files: JSON that every reader accepts, and names that stay within their folder."""
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import json

@@ -1,5 +1,7 @@
 """experiments.lib.graph_training: every way to train and to read, on grids of two labels."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,6 +1,8 @@
 """Ctrl-C and SIGTERM are noted: one that the interpreter swallows ends the training after its
 round."""
 
+from __future__ import annotations
+
 import gc
 import signal
 import weakref

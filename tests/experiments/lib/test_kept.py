@@ -1,5 +1,7 @@
 """Trainings on disk: read again with the same key only, and another key is reported."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np

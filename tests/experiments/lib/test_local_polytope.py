@@ -1,5 +1,7 @@
 """The linear program of a graph: its integral optimum is the best of all labellings."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

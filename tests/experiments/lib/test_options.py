@@ -1,5 +1,7 @@
 """Flags follow from the options: of every command, and of records made for the tests."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import pytest

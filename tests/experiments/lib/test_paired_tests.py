@@ -1,5 +1,7 @@
 """experiments.lib.paired_tests by hand, and beside all swaps of a few examples."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Other people's solvers get our data and our objective, whole and unchanged."""
 
+from __future__ import annotations
+
 import sys
 import types
 

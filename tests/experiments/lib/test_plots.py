@@ -1,5 +1,7 @@
 """Figures: what is drawn is what is saved, and nothing global is touched."""
 
+from __future__ import annotations
+
 import csv
 import importlib
 import json

@@ -1,5 +1,7 @@
 """The bar of commands: where it shows, and bars of jobs."""
 
+from __future__ import annotations
+
 import io
 from types import SimpleNamespace
 

@@ -1,5 +1,7 @@
 """The record of a run: complete, plain, and its command repeats the run."""
 
+from __future__ import annotations
+
 import datetime
 import enum
 import importlib.util

@@ -1,5 +1,7 @@
 """Tables: alignment, missing values, wrapping, and what the files hold."""
 
+from __future__ import annotations
+
 import csv
 
 import jax.numpy as jnp

@@ -1,5 +1,7 @@
 """How a command starts and ends: its flags, its exit code, signals and wrong options in a line."""
 
+from __future__ import annotations
+
 import errno
 import fnmatch
 import logging

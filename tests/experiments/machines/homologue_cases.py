@@ -1,5 +1,7 @@
 """Random homologues among decoys, short enough to write down every alignment."""
 
+from __future__ import annotations
+
 from functools import cache
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Directed models as factor graphs: the slides' alarm, against the product of its tables."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Binary machines with a bias against an independent QP, and by every route."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array

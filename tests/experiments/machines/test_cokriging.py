@@ -1,5 +1,7 @@
 """Cokriging against the explicit covariance of all outputs of all examples at once."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Folds, and the choice of a setting by them."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from experiments.machines.cross_validation import choose_setting, fold_numbers

@@ -1,5 +1,7 @@
 """Dual perceptrons against primal ones on explicit features, and pairs against numpy's."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

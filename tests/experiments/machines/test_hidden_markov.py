@@ -1,5 +1,7 @@
 """Hidden Markov models against counts by hand, enumeration and perturbed likelihoods."""
 
+from __future__ import annotations
+
 import itertools
 
 import jax

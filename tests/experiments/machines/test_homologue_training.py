@@ -1,5 +1,7 @@
 """Training to find homologues: the optimum against an independent QP with all alignments."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Homologues among decoys: oracles and Psi against every alignment written down."""
 
+from __future__ import annotations
+
 import itertools
 from functools import partial
 

@@ -1,5 +1,7 @@
 """Kernel dependency estimation against principal components and ridge regressions of vectors."""
 
+from __future__ import annotations
+
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.kernel_ridge import KernelRidge

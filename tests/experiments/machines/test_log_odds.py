@@ -1,5 +1,7 @@
 """The log-odds matrix against counting letter by letter, and against the letters' own law."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from experiments.machines.homologues import homologue_search

@@ -1,5 +1,7 @@
 """The most frequent output and its ties."""
 
+from __future__ import annotations
+
 from experiments.machines.most_frequent_output import most_frequent_output
 
 

@@ -1,5 +1,7 @@
 """Nearest neighbours through kernels against distances of vectors."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier

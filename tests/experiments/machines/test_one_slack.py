@@ -1,5 +1,7 @@
 """The one-slack solver against the independent QP, in explicit and kernel spaces."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

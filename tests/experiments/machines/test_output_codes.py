@@ -1,5 +1,7 @@
 """Codes, their decoders and the machines that they train."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from sklearn.multiclass import OneVsOneClassifier

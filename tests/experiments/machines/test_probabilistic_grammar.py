@@ -1,5 +1,7 @@
 """Probabilistic grammars: by hand, as the maximiser of the likelihood, and their decoding."""
 
+from __future__ import annotations
+
 import functools
 import math
 import random

@@ -1,5 +1,7 @@
 """Algorithm 3 as printed: the printed loop, the optimum, and every bound on the constraints."""
 
+from __future__ import annotations
+
 import itertools
 from types import SimpleNamespace
 

@@ -1,5 +1,7 @@
 """Weston and Watkins's machine, and Crammer and Singer's against an independent QP."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

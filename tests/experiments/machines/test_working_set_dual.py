@@ -1,5 +1,7 @@
 """The dual over a working set: every step against lemma 1 and its corollaries, and its optimum."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

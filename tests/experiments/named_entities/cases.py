@@ -1,5 +1,7 @@
 """Sentences of made-up news, and the options of short trainings on them."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from experiments.tasks.news import kernel_corpus, label_names, sparse_corpus

@@ -1,5 +1,7 @@
 """The sentences and the archive that the tests of named entities share."""
 
+from __future__ import annotations
+
 import zipfile
 
 import pytest

@@ -1,5 +1,7 @@
 """The command as a whole: which methods it runs."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments.named_entities import command as named_entities

@@ -1,5 +1,7 @@
 """Kernel, inputs, labels and scores of named entities."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

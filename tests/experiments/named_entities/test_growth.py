@@ -1,5 +1,7 @@
 """Table 3's constraints by the printed algorithm, on made-up sentences."""
 
+from __future__ import annotations
+
 import pytest
 
 from experiments.named_entities import command as named_entities

@@ -1,5 +1,7 @@
 """The machines of the tables."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

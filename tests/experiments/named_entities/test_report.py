@@ -1,5 +1,7 @@
 """What the tables and plots show, beside the paper and without it."""
 
+from __future__ import annotations
+
 import pytest
 from scipy.stats import ttest_1samp
 

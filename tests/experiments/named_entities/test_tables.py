@@ -1,5 +1,7 @@
 """Tables 2 and 3: folds, machines, resumed and stopped runs."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -5,6 +5,8 @@ updates end in a weak tree agreement, which may lie above the optimum of the lin
 much is measured here.
 """
 
+from __future__ import annotations
+
 import functools
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Belief propagation: exact on forests, a fixed point elsewhere."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 

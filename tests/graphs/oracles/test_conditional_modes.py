@@ -1,5 +1,7 @@
 """Iterated conditional modes: no change of a single node improves what it ends with."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Enumeration in a program against enumeration in numpy."""
 
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """The k best labellings against the enumeration of all of them."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

@@ -1,5 +1,7 @@
 """Relaxed labelling: points of the local polytope, against its linear program by HiGHS."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

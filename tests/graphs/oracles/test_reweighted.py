@@ -1,5 +1,7 @@
 """Tree-reweighted message passing against enumeration: value <= max F <= bound, and above log Z."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Tree-reweighted sums: above log Z of thousands of graphs, and the gradient of what they bound."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

@@ -1,5 +1,7 @@
 """Samples of labellings against their enumerated probabilities."""
 
+from __future__ import annotations
+
 import jax
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
 """Variable elimination against enumeration: the best labelling, log Z, marginals, derivatives."""
 
+from __future__ import annotations
+
 import functools
 
 import jax

@@ -1,5 +1,7 @@
 """Oracles of segmentations against every segmentation of short sequences."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import jax

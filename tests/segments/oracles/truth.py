@@ -1,5 +1,7 @@
 """Every segmentation of short sequences, their scores by sums over segments, their losses."""
 
+from __future__ import annotations
+
 import functools
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """All that oracles say of a sentence, one program, against every tree of small grammars."""
 
+from __future__ import annotations
+
 from functools import cache, partial
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """The slow truth of the oracles of trees: every tree of a small grammar, written down."""
 
+from __future__ import annotations
+
 from functools import cache
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Chomsky normal form by hand for each option, and the way back for thousands of trees."""
 
+from __future__ import annotations
+
 import itertools
 
 import pytest

@@ -1,5 +1,7 @@
 """Reading and writing Penn bracketing: the forms of three treebanks, errors, round trips."""
 
+from __future__ import annotations
+
 import pytest
 
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line

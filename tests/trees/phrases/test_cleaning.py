@@ -1,5 +1,7 @@
 """Each rule of cleaning by hand, alone and together."""
 
+from __future__ import annotations
+
 import pytest
 
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line

@@ -1,5 +1,7 @@
 """Precision, recall and F1 by hand, as EVALB counts them, and against a plain recount."""
 
+from __future__ import annotations
+
 import itertools
 
 import pytest

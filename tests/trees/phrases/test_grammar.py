@@ -1,5 +1,7 @@
 """Grammars read off trees, counted by hand and against a plain recount."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Grammars as JSON: there and back, and texts that are none."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np

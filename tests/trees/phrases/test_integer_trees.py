@@ -1,5 +1,7 @@
 """Trees in a grammar's numbers: by hand, there and back, what is lacking, and broken integers."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

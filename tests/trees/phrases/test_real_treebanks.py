@@ -1,5 +1,7 @@
 """All of GUM and of the Penn Treebank's sample is read; every third tree there and back."""
 
+from __future__ import annotations
+
 import os
 from collections import defaultdict
 from pathlib import Path

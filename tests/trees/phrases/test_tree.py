@@ -1,5 +1,7 @@
 """Spans, yields and equality of trees by hand, and trees far deeper than the recursion limit."""
 
+from __future__ import annotations
+
 import pytest
 
 from jaxstruct.trees.phrases.tree import (

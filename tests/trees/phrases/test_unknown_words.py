@@ -1,5 +1,7 @@
 """Classes of rare words."""
 
+from __future__ import annotations
+
 import pytest
 
 from jaxstruct.trees.phrases.unknown_words import (
