@@ -14,7 +14,7 @@ from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.checks import check_record
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     SPARSE_COLUMNS,
     FeatureEncoding,
@@ -28,9 +28,11 @@ from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import (
     LabelCodec,
     decode,
-    encode_lists,
+    encode_open_lists,
     fit_codec,
     flat_labels,
+    is_open,
+    named,
     placed_errors,
 )
 from jaxstruct.core.prepared import Prepared, held, prepared
@@ -72,9 +74,9 @@ class ChainEncoding(NamedTuple):
         rows, offsets = read_sequences("sequences", sequences)
         return chain_inputs(inputs_of(dense_or_sparse(self.features, "sequences", rows), offsets))
 
-    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged:
+    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged | Incomplete:
         """The labels of n sequences, ragged; ValueError names one that training did not have."""
-        return encode_lists(self.codec, labels)
+        return encode_open_lists(self.codec, labels)
 
     def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
         """The labels of n sequences, such as `predict` returns them; these are not needed."""
@@ -151,9 +153,9 @@ class KernelChainEncoding(NamedTuple):
         none = np.full(rows.count, len(self.anchors), np.int32)
         return chain_inputs(KernelTokens(Ragged(np.asarray(gram), offsets), Ragged(none, offsets)))
 
-    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged:
+    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged | Incomplete:
         """The labels of n sequences, ragged; ValueError names one that training did not have."""
-        return encode_lists(self.codec, labels)
+        return encode_open_lists(self.codec, labels)
 
     def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
         """The labels of n sequences, such as `predict` returns them; these are not needed."""
@@ -194,7 +196,9 @@ def prepare(
       sequences: n sequences. Each holds the features of its tokens: a list of lists of names, or of
         mappings name -> number, bool or text; an array [l, d]; a SciPy matrix or a pandas frame of
         l rows.
-      labels: n lists of labels of any hashable kind, as many as the sequence has tokens.
+      labels: n lists of labels of any hashable kind, as many as the sequence has tokens. None for
+        a label that is not known, or a set of those that it may be: the outputs are then
+        `Incomplete`, for `jaxstruct.fit_latent` and `baselines.fit_random_field`.
       classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: tokens that must have a named feature for it to count.
       constant: value of a feature that every token has, which learns a constant for each label; 0
@@ -245,7 +249,7 @@ def prepare_kernel(
 def _within_rules(data: Prepared) -> Prepared:
     """The training set; ValueError names labels that its constraints forbid."""
     rules, labels = data.options.get("constraints"), data.outputs
-    if rules is not None:
+    if rules is not None and not isinstance(labels, Incomplete):
         check_allowed(rules, labels.rows, labels.offsets, "labels", data.encoding.codec.texts)
     return data
 
@@ -264,8 +268,11 @@ def _codec_of(labels: Any, classes: Any, offsets: np.ndarray) -> LabelCodec:
             f"labels[{i}] has {np.diff(bounds)[i]} labels, but sequences[{i}] has "
             f"{np.diff(offsets)[i]} tokens: every token has one label"
         )
-    with placed_errors(offsets):
-        codec = fit_codec(flat, classes)
+    if is_open(flat):
+        codec = fit_codec(named(flat), classes)
+    else:
+        with placed_errors(offsets):
+            codec = fit_codec(flat, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
     return codec

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import as_list, check_record, text_of
+from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array
 
@@ -48,7 +50,7 @@ def _clean(label: Any, position: int, what: str) -> Hashable:
     if label is None or _is_no_number(label):
         raise ValueError(
             f"{what}[{position}]: got {text_of(label)}, a missing label; leave the example out or "
-            "give the class a name"
+            "give the class a name (prepare of classes and chains takes None for an unknown label)"
         )
     return label
 
@@ -199,6 +201,52 @@ def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:
     return np.array([index[label] for label in labels], np.int32)
 
 
+def is_open(labels: Iterable[Any]) -> bool:
+    """Whether any of the labels is None or a set, in place of a label that is known."""
+    return any(label is None or isinstance(label, set) for label in labels)
+
+
+def named(labels: Iterable[Any]) -> list[Hashable]:
+    """The labels that are named, those of sets among them; None names none."""
+    found: list[Hashable] = []
+    for label in labels:
+        if isinstance(label, set):
+            found += sorted(label, key=repr)
+        elif label is not None:
+            found.append(label)
+    return found
+
+
+def possible(codec: LabelCodec, labels: Sequence[Any], name: str = "labels") -> np.ndarray:
+    """[n, k] bool, which classes n labels may be: of None all, of a set its members.
+
+    Raises:
+      ValueError: a label is no class of the codec, or a set is empty.
+    """
+    table = np.zeros((len(labels), len(codec.classes)), bool)
+    for i, label in enumerate(labels):
+        if label is None:
+            table[i] = True
+            continue
+        if isinstance(label, set) and not label:
+            raise ValueError(
+                f"{name}[{i}] is an empty set: name the labels that it may be, or None"
+            )
+        try:
+            table[i, encode(codec, named([label]))] = True
+        except ValueError as error:
+            raise ValueError(str(error).replace("labels[0]", f"{name}[{i}]", 1)) from None
+    return table
+
+
+def encode_open(codec: LabelCodec, labels: Sequence[Any]) -> np.ndarray | Incomplete:
+    """The class indices [n] of n labels; where one is None or a set `Incomplete`, known [n, k]."""
+    if not is_open(labels):
+        return encode(codec, labels)
+    table = possible(codec, labels)
+    return Incomplete(table.argmax(axis=1).astype(np.int32), table)
+
+
 def encode_lists(codec: LabelCodec, labels: Iterable[Iterable[Hashable]]) -> Ragged:
     """The class indices of n lists of labels, ragged.
 
@@ -211,6 +259,14 @@ def encode_lists(codec: LabelCodec, labels: Iterable[Iterable[Hashable]]) -> Rag
     flat, offsets = flat_labels(labels)
     with placed_errors(offsets):
         return Ragged(encode(codec, flat), offsets, -1)
+
+
+def encode_open_lists(codec: LabelCodec, labels: Iterable[Iterable[Any]]) -> Ragged | Incomplete:
+    """`encode_lists`, or `Incomplete` of stores where a label is None or a set."""
+    flat, offsets = flat_labels(labels)
+    with placed_errors(offsets):
+        found = encode_open(codec, flat)
+    return jax.tree.map(lambda rows: Ragged(rows, offsets, -1), found)
 
 
 def flat_labels(labels: Any, name: str = "labels") -> tuple[list[Hashable], np.ndarray]:
