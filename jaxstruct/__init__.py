@@ -19,6 +19,7 @@ from jaxstruct.core.contract import (
     Bounded,
     Contenders,
     Differences,
+    Incomplete,
     Inference,
     InferenceFacts,
     Marginals,
@@ -39,6 +40,7 @@ from jaxstruct.core.status import Status
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.certifying import Certified, certify
 from jaxstruct.solvers.fit import fit, fit_path
+from jaxstruct.solvers.latent.fit_latent import fit_latent
 from jaxstruct.solvers.loop.host_loop import Progress
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.memory import Memory, memory
@@ -86,6 +88,7 @@ __all__ = [
     "HostOracle",
     "Memory",
     "Model",
+    "Incomplete",
     "Inference",
     "InferenceFacts",
     "Known",
@@ -117,6 +120,7 @@ __all__ = [
     "explain",
     "fit",
     "fit_in_blocks",
+    "fit_latent",
     "fit_path",
     "from_scipy",
     "graphs",

@@ -16,6 +16,12 @@ marginals that the gradient is made of, w - w(mu) is the gradient and
     P(w) - D(mu) = 1/2 |gradient of P at w|^2,
 
 so that every w, of whatever training, brings its certificate (`certify_random_field`).
+
+Of outputs of which a part is known (`Incomplete`) the likelihood is that of all that agree:
+
+    -log P(known_i | x_i) = log Z(x_i; w) - log Z(x_i; w) over the outputs that agree with known_i.
+
+It is no convex function of w, so that no lower bound is known, and the end is a stationary point.
 """
 
 from __future__ import annotations
@@ -36,11 +42,13 @@ from jaxstruct.baselines.examples import first_weights
 from jaxstruct.baselines.field_certificate import FieldCertificate, ending, lower_bound, prove_field
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.line_search import wolfe_step
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_number, checked_size
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, InferenceFacts, Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.latent.completion import some_that_agree
 from jaxstruct.solvers.validation.checks import checked_buckets
 
 MESSAGES = {
@@ -230,6 +238,23 @@ def _status(
     return Status.STOPPED if stopped else None
 
 
+def _examples(
+    problem: Problem, inputs: PyTree, outputs: PyTree, weights: np.ndarray | None
+) -> tuple[Problem, Buckets, Buckets]:
+    """(the problem, examples checked); of `Incomplete` outputs a log loss that bounds nothing."""
+    if not isinstance(outputs, Incomplete):
+        return problem, *checked_buckets(problem, inputs, outputs, weights, dual=False)
+    if problem.model.restrict is None:
+        raise ValueError(
+            "problem has no Model.restrict, so that outputs must be known: classes and chains of "
+            "this package have one"
+        )
+    given = problem.inference.facts
+    facts = InferenceFacts(convex=False, exact=given.exact, advice=given.advice)
+    problem = problem._replace(inference=problem.inference._replace(facts=facts))
+    return problem, *some_that_agree(problem, inputs, outputs, weights, dual=False)
+
+
 def _check(C: float, tolerance: float, max_iterations: int, memory: int, positions: int) -> None:
     for name, value in (("C", C), ("tolerance", tolerance)):
         checked_number(name, value, strict=True)
@@ -266,7 +291,7 @@ def certify_random_field(
     Raises:
       ValueError: an argument does not fit.
     """
-    inputs, outputs = checked_buckets(problem, inputs, outputs, None, dual=False)
+    problem, inputs, outputs = _examples(problem, inputs, outputs, None)
     checked_inference(problem, "log_loss")
     _check(C, 1.0, 1, 1, positions)
     weights = first_weights(problem, weights)
@@ -301,7 +326,8 @@ def fit_random_field(
       problem: any structure with `inference.log_loss`: classes, chains, trees, alignments,
         candidates, sets of labels, graphs (on inputs with plans, or by `graphs.with_log_loss` with
         what stands in for -log P where that is too dear), or one's own. Its Delta plays no part.
-      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores. Kernel values
+      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores; outputs may be
+        `Incomplete` where the structure has `Model.restrict`. Kernel values
         (`KernelTokens`, `KernelInput`) make a kernel random field (thesis 4.4.5; Lafferty, Zhu and
         Liu, ICML 2004): weights are the coefficients of the anchors, training points among them.
       C: the trade-off; divided by n.
@@ -326,7 +352,7 @@ def fit_random_field(
     conditional random field parsing", ACL 2008.
     """
     began = time.perf_counter()
-    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights, dual=False)
+    problem, inputs, outputs = _examples(problem, inputs, outputs, example_weights)
     checked_inference(problem, "log_loss")
     _check(C, tolerance, max_iterations, memory, positions)
     weights = first_weights(problem, start)

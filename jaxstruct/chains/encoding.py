@@ -12,7 +12,7 @@ from jaxstruct.chains.example_checks import check_allowed
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     SPARSE_COLUMNS,
     FeatureEncoding,
@@ -27,7 +27,8 @@ from jaxstruct.core.labels import (
     LabelCodec,
     codec_of_lists,
     decode_lists,
-    encode_lists,
+    encode_open_lists,
+    fit_open_codec,
 )
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged
@@ -68,9 +69,9 @@ class ChainEncoding(NamedTuple):
         rows, offsets = read_sequences("sequences", sequences)
         return chain_inputs(inputs_of(dense_or_sparse(self.features, "sequences", rows), offsets))
 
-    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged:
+    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged | Incomplete:
         """The labels of n sequences, ragged; ValueError names one that training did not have."""
-        return encode_lists(self.codec, labels)
+        return encode_open_lists(self.codec, labels)
 
     def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
         """The labels of n sequences, such as `predict` returns them; these are not needed."""
@@ -143,9 +144,9 @@ class KernelChainEncoding(NamedTuple):
         none = np.full(rows.count, len(self.anchors), np.int32)
         return chain_inputs(KernelTokens(Ragged(np.asarray(gram), offsets), Ragged(none, offsets)))
 
-    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged:
+    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged | Incomplete:
         """The labels of n sequences, ragged; ValueError names one that training did not have."""
-        return encode_lists(self.codec, labels)
+        return encode_open_lists(self.codec, labels)
 
     def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
         """The labels of n sequences, such as `predict` returns them; these are not needed."""
@@ -175,7 +176,9 @@ def prepare(
       sequences: n sequences. Each holds the features of its tokens: a list of lists of names, or of
         mappings name -> number, bool or text; an array [l, d]; a SciPy matrix or a pandas frame of
         l rows.
-      labels: n lists of labels of any hashable kind, as many as the sequence has tokens.
+      labels: n lists of labels of any hashable kind, as many as the sequence has tokens. None for
+        a label that is not known, or a set of those that it may be: the outputs are then
+        `Incomplete`, for `jaxstruct.fit_latent` and `baselines.fit_random_field`.
       classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: tokens that must have a named feature for it to count.
       constant: value of a feature that every token has, which learns a constant for each label; 0
@@ -187,7 +190,7 @@ def prepare(
     """
     sequences, labels = held(sequences), held(labels)
     rows, offsets = read_sequences("sequences", sequences)
-    codec = codec_of_lists(labels, classes, "sequences", offsets)
+    codec = codec_of_lists(labels, classes, "sequences", offsets, fit_open_codec)
     encoding = ChainEncoding(fit_features(rows, min_count=min_count, constant=constant), codec)
     return _within_rules(prepared(encoding, sequences, encoding.outputs(labels), options))
 
@@ -214,7 +217,7 @@ def prepare_kernel(
     """
     sequences, labels = held(sequences), held(labels)
     rows, offsets = read_sequences("sequences", sequences)
-    codec = codec_of_lists(labels, classes, "sequences", offsets)
+    codec = codec_of_lists(labels, classes, "sequences", offsets, fit_open_codec)
     anchors = fit_anchors(kernel, None, min_count, rows)
     encoding = KernelChainEncoding(anchors, codec)
     places = np.arange(len(anchors), dtype=np.int32)
@@ -226,6 +229,6 @@ def prepare_kernel(
 def _within_rules(data: Prepared) -> Prepared:
     """The training set; ValueError names labels that its constraints forbid."""
     rules, labels = data.options.get("constraints"), data.outputs
-    if rules is not None:
+    if rules is not None and not isinstance(labels, Incomplete):
         check_allowed(rules, labels.rows, labels.offsets, "labels", data.encoding.codec.texts)
     return data

@@ -200,10 +200,20 @@ def label_weights(weights: np.ndarray) -> np.ndarray:
     return weights[:, None] * (1 - np.eye(len(weights)))
 
 
-def position_costs(loss: ChainLoss, y_true: Array, length: Array) -> Array:
-    """[T, S] what each label would cost at each position, 0 on padding; of an additive loss."""
+def position_costs(
+    loss: ChainLoss, y_true: Array, length: Array, possible: Array | None = None
+) -> Array:
+    """[T, S] what each label would cost at each position, 0 on padding; of an additive loss.
+
+    Args:
+      possible: [T, S] bool, the labels that may be the true one, of which the cheapest counts; None
+        where y_true is known.
+    """
     assert loss.costs is not None, "an additive loss"
-    costs = loss.costs[jnp.maximum(y_true, 0)]
+    if possible is None:
+        costs = loss.costs[jnp.maximum(y_true, 0)]
+    else:
+        costs = jnp.min(jnp.where(possible[:, :, None], loss.costs, jnp.inf), axis=1)
     costs = jnp.where((y_true >= 0)[:, None], costs, 0)
     return costs / jnp.maximum(length, 1) if loss.kind.by_length else costs
 

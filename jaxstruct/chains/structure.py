@@ -51,7 +51,7 @@ from jaxstruct.chains.token_features import (
     windowed_gram,
 )
 from jaxstruct.core.checks import check_flag, check_record, checked_dtype, checked_size
-from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space, Truth
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array, checked_lengths
@@ -279,18 +279,36 @@ def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentia
     return _allow(problem.model.decode.args[0], theta)
 
 
-def _raised(tables: _Chain, theta: ChainTheta, y_true: Array) -> ChainTheta:
-    """theta whose score is F(y) + Delta(y_true, y)."""
+def _check_additive(tables: _Chain) -> None:
     if tables.loss.costs is None:
         raise ValueError(
             'the loss of the chain does not add up over positions: take loss="hamming", '
             '"normalised_hamming" or [S, S] costs'
         )
+
+
+def _augmented(
+    tables: _Chain, theta: ChainTheta, y_true: Array | Truth, scale: Array
+) -> tuple[ChainPotentials, Array]:
+    """(potentials whose score is F(y) + scale Delta(y_true, y), length)."""
     potentials, length = _allow(tables, theta)
-    costs = position_costs(tables.loss, y_true, length)
-    one = jnp.ones((), theta.emissions.dtype)
-    raised = loss_augmented(potentials, y_true, length, costs, one)
+    y, possible = y_true if isinstance(y_true, Truth) else (y_true, None)
+    costs = position_costs(tables.loss, y, length, possible)
+    return loss_augmented(potentials, y, length, costs, scale), length
+
+
+def _raised(tables: _Chain, theta: ChainTheta, y_true: Array | Truth) -> ChainTheta:
+    """theta whose score is F(y) + Delta(y_true, y)."""
+    _check_additive(tables)
+    raised, _ = _augmented(tables, theta, y_true, jnp.ones((), theta.emissions.dtype))
     return theta._replace(emissions=raised.emissions)
+
+
+def _restrict(theta: ChainTheta, possible: Array) -> ChainTheta:
+    """theta without the labels that are not possible [T, S]; padding stays as it is."""
+    beyond = jnp.arange(possible.shape[0]) >= theta.length
+    emissions = jnp.where(possible | beyond[:, None], theta.emissions, -jnp.inf)
+    return theta._replace(emissions=emissions)
 
 
 def _decode(tables: _Chain, theta: ChainTheta) -> Array:
@@ -300,14 +318,19 @@ def _decode(tables: _Chain, theta: ChainTheta) -> Array:
     return jnp.where(found.score == -jnp.inf, PADDING, found.labels)
 
 
-def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
-    return delta(tables.loss, y_true, y)
+def _loss(tables: _Chain, y_true: Array | Truth, y: Array) -> Array:
+    if not isinstance(y_true, Truth):
+        return delta(tables.loss, y_true, y)
+    _check_additive(tables)
+    own = y_true.output
+    costs = position_costs(tables.loss, own, jnp.sum(own >= 0), y_true.numbers)
+    return jnp.sum(jnp.take_along_axis(costs, jnp.maximum(y, 0)[:, None], axis=1))
 
 
-def _loss_augmented(tables: _Chain, theta: ChainTheta, y_true: Array, scale: Array) -> Array:
-    potentials, length = _allow(tables, theta)
-    costs = position_costs(tables.loss, y_true, length)
-    return viterbi(loss_augmented(potentials, y_true, length, costs, scale), length).labels
+def _loss_augmented(
+    tables: _Chain, theta: ChainTheta, y_true: Array | Truth, scale: Array
+) -> Array:
+    return viterbi(*_augmented(tables, theta, y_true, scale)).labels
 
 
 def _levels(tables: _Chain, y_true: Array) -> int:
@@ -386,6 +409,9 @@ def _check(
         chain_checks.check_anchors(inputs.features, inputs.gram, length)
     elif inputs.gram is not None:
         chain_checks.check_gram(inputs.features, np.asarray(inputs.gram), length)
+    if isinstance(outputs, Truth):
+        _check_additive(tables)
+        outputs = chain_checks.checked_completion(length, outputs, sizes | {"S": S})
     y = chain_checks.check_labels(S, length, outputs, sizes)
     if tables.constraints is not None:
         offsets = np.concatenate([[0], np.cumsum(length)])
@@ -407,6 +433,13 @@ def _tables(
         chain_checks.check_tables(Constraints._fields, constraints, S)
         constraints = Constraints(*map(jnp.asarray, constraints))
     return _Chain(jax.device_put(np.asarray(eta, dtype)), kind, constraints, window)
+
+
+def _model(tables: _Chain) -> Model:
+    return Model(
+        Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables),
+        restrict=_restrict,
+    )  # fmt: skip
 
 
 def _oracles(tables: _Chain) -> Oracles:
@@ -489,11 +522,8 @@ def chain(
     span = Window(checked_size("window", window, 0), d)
     tables = _tables(S, eta, span, loss, constraints, dtype)
     zero = _initial_weights(span.blocks * d, S, order, start_stop, pair_features, dtype)
-    model = Model(
-        Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
-    )
     return make_problem(
-        zero, model, _oracles(tables), _space(tables, zero, pair_features),
+        zero, _model(tables), _oracles(tables), _space(tables, zero, pair_features),
         Partial(_check, tables, d, S), _PADDING,
         chain_inference(S, Partial(_allow, tables), Partial(_raised, tables)),
         tested=not callable(loss),

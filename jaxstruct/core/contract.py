@@ -60,6 +60,20 @@ class Truth(NamedTuple):
     numbers: PyTree
 
 
+class Incomplete(NamedTuple):
+    """True outputs of which a part is known: for `fit_latent` and `fit_random_field` alone.
+
+    Fields:
+      output: outputs of the right shapes, of which only the shapes are read.
+      known: what is known of them, as `Model.restrict` or `Model.complete` reads it. Where labels
+        are chosen it is bool with a last axis of the labels, true where one is possible, false on
+        padding; an example is complete where no position has two.
+    """
+
+    output: PyTree
+    known: PyTree
+
+
 def output_of(y_true: PyTree) -> PyTree:
     """The true output, or outputs by bucket, without the numbers beside it."""
     return jax.tree.map(
@@ -93,6 +107,11 @@ class Model(NamedTuple):
       known: x -> k(x), finite and shaped as theta, its integers not read; or None. `make_problem`
         then gives the model the potentials (w, x) -> A_x w + k(x), A_x w being those above:
         whoever asks a problem for theta has the known part in it, sums of planes have not.
+      restrict: (theta, known) -> theta with -inf where an output does not agree with what is known
+        (see `Incomplete`), so that decode and log_loss of it are over those that agree; or None.
+      complete: (theta, known) -> argmax of F over the outputs that agree; by restrict and decode
+        where it is left out. Loss and oracles of such a problem take `Truth(y, known)`, too: of
+        them Delta is >= 0, reads `known` alone and is 0 of every output that agrees.
     """
 
     potentials: Callable
@@ -100,6 +119,8 @@ class Model(NamedTuple):
     decode: Callable
     loss: Callable
     known: Given = None
+    restrict: Given = None
+    complete: Given = None
 
 
 class Oracles(NamedTuple):
@@ -287,7 +308,8 @@ class Padding:
       price: padded positions that a further bucket must save, for it is compiled, too.
       output_sizes: padded inputs [n, ...] -> a pytree as the outputs, of how many positions each
         leaf is padded to, 0 for a leaf [n, ...] without such an axis; None where no leaf has one.
-        Of a `Truth` it may say those of the output alone, where no number beside it has one.
+        Of a `Truth` it may say those of the output alone: ragged numbers beside an output of one
+        leaf are padded to as many.
       size: (the longest length in a bucket) -> what it is padded to.
       complete: padded inputs -> the same with what only training reads; None for nothing.
     """

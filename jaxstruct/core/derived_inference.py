@@ -22,6 +22,7 @@ from jaxstruct.core.contract import (
     Oracles,
     Problem,
     Space,
+    Truth,
     output_of,
 )
 from jaxstruct.core.draws import draw
@@ -236,6 +237,21 @@ def completed_inference(
         for name, function in given._asdict().items()
     }
     return Inference(**found)
+
+
+def _log_loss_of_known(log_loss: Callable, restrict: Callable, theta: PyTree, y: PyTree) -> Array:
+    """-log P(y | x), or of `Truth(y, known)` that of all that agree: log Z - log Z_known."""
+    if not isinstance(y, Truth):
+        return log_loss(theta, y)
+    return log_loss(theta, y.output) - log_loss(restrict(theta, y.numbers), y.output)
+
+
+def of_those_that_agree(inference: Inference, restrict: Callable | None) -> Inference:
+    """The inference of a structure whose potentials can be restricted to what is known."""
+    log_loss = inference.log_loss
+    if restrict is None or log_loss is None or log_loss.func is _log_loss_of_known:
+        return inference
+    return inference._replace(log_loss=Partial(_log_loss_of_known, log_loss, restrict))
 
 
 def checked_inference(problem: Problem, name: str) -> Callable:

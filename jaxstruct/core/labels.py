@@ -7,14 +7,16 @@ import difflib
 import itertools
 import numbers
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import as_list, check_one_each, check_record, text_of
+from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array
 
@@ -48,7 +50,7 @@ def _clean(label: Any, position: int, what: str) -> Hashable:
     if label is None or _is_no_number(label):
         raise ValueError(
             f"{what}[{position}]: got {text_of(label)}, a missing label; leave the example out or "
-            "give the class a name"
+            "give the class a name (prepare of classes and chains takes None for an unknown label)"
         )
     return label
 
@@ -199,6 +201,62 @@ def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:
     return np.array([index[label] for label in labels], np.int32)
 
 
+def is_open(labels: Iterable[Any]) -> bool:
+    """Whether any of the labels is None or a set, in place of a label that is known."""
+    return any(label is None or isinstance(label, set) for label in labels)
+
+
+def named(labels: Iterable[Any], name: str = "labels") -> list[Hashable]:
+    """The labels that are named, those of sets among them; None names none.
+
+    Raises:
+      ValueError: a label is missing (nan, NaT) or unhashable.
+    """
+    found: list[Hashable] = []
+    for i, label in enumerate(labels):
+        if label is not None:
+            own = sorted(label, key=repr) if isinstance(label, set) else [label]
+            found += [_clean(one, i, name) for one in own]
+    return found
+
+
+def fit_open_codec(labels: Sequence[Any], classes: Iterable[Hashable] | None = None) -> LabelCodec:
+    """`fit_codec` of labels, of which some may be None or sets."""
+    if not is_open(labels):
+        return fit_codec(labels, classes)
+    return fit_codec(named(labels) if classes is None else [], classes)
+
+
+def possible(codec: LabelCodec, labels: Sequence[Any], name: str = "labels") -> np.ndarray:
+    """[n, k] bool, which classes n labels may be: of None all, of a set its members.
+
+    Raises:
+      ValueError: a label is no class of the codec, or a set is empty.
+    """
+    table = np.zeros((len(labels), len(codec.classes)), bool)
+    for i, label in enumerate(labels):
+        if label is None:
+            table[i] = True
+            continue
+        if isinstance(label, set) and not label:
+            raise ValueError(
+                f"{name}[{i}] is an empty set: name the labels that it may be, or None"
+            )
+        try:
+            table[i, encode(codec, named([label]))] = True
+        except ValueError as error:
+            raise ValueError(str(error).replace("labels[0]", f"{name}[{i}]", 1)) from None
+    return table
+
+
+def encode_open(codec: LabelCodec, labels: Sequence[Any]) -> np.ndarray | Incomplete:
+    """The class indices [n] of n labels; where one is None or a set `Incomplete`, known [n, k]."""
+    if not is_open(labels):
+        return encode(codec, labels)
+    table = possible(codec, labels)
+    return Incomplete(table.argmax(axis=1).astype(np.int32), table)
+
+
 def encode_lists(codec: LabelCodec, labels: Iterable[Iterable[Hashable]]) -> Ragged:
     """The class indices of n lists of labels, ragged.
 
@@ -220,19 +278,30 @@ def decode_lists(codec: LabelCodec, outputs: Ragged) -> list[list[Hashable]]:
     return [flat[begin:end] for begin, end in itertools.pairwise(outputs.offsets.tolist())]
 
 
-def codec_of_lists(labels: Any, classes: Any, of: str, offsets: np.ndarray) -> LabelCodec:
+def codec_of_lists(
+    labels: Any, classes: Any, of: str, offsets: np.ndarray, fit: Callable = fit_codec
+) -> LabelCodec:
     """The codec of n lists of labels; ValueError unless each entry of n examples has one.
 
     Args:
       classes: as in `fit_codec`. of: what the examples are called. offsets: [n + 1] of theirs.
+      fit: makes the codec, `fit_open_codec` where some labels may be None or sets.
     """
     flat, bounds = flat_labels(labels)
     check_one_each("labels", np.diff(bounds), of, np.diff(offsets))
     with placed_errors(offsets):
-        codec = fit_codec(flat, classes)
+        codec = fit(flat, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
     return codec
+
+
+def encode_open_lists(codec: LabelCodec, labels: Iterable[Iterable[Any]]) -> Ragged | Incomplete:
+    """`encode_lists`, or `Incomplete` of stores where a label is None or a set."""
+    flat, offsets = flat_labels(labels)
+    with placed_errors(offsets):
+        found = encode_open(codec, flat)
+    return jax.tree.map(lambda rows: Ragged(rows, offsets, -1), found)
 
 
 def flat_labels(labels: Any, name: str = "labels") -> tuple[list[Hashable], np.ndarray]:

@@ -222,8 +222,16 @@ def _sizes(padding: Padding, x: PyTree, outputs: PyTree) -> PyTree:
         return jax.tree.map(lambda leaf: 0, outputs)
     sizes = padding.output_sizes(x)
     if isinstance(outputs, Truth) and not isinstance(sizes, Truth):
-        return Truth(sizes, jax.tree.map(lambda leaf: 0, outputs.numbers))
+        return Truth(sizes, _sizes_beside(sizes, outputs.numbers))
     return sizes
+
+
+def _sizes_beside(sizes: PyTree, numbers: PyTree) -> PyTree:
+    """Numbers beside outputs of one leaf are as long as these where they are ragged."""
+    only = jax.tree.leaves(sizes)
+    return jax.tree.map(
+        lambda leaf: only[0] if isinstance(leaf, Ragged) and len(only) == 1 else 0, numbers
+    )
 
 
 def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndarray) -> PyTree:
@@ -238,7 +246,7 @@ def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndar
                 f"outputs[{index[lengths.argmax()]}] has {lengths.max()} positions, more than "
                 f"its padded input ({size}): inputs and outputs must be of the same examples"
             )
-        return leaf.padded(index, size, PADDING)
+        return leaf.padded(index, size, False if leaf.rows.dtype == bool else PADDING)
 
     sizes = _sizes(padding, x, outputs)
     if jax.tree.structure(sizes) != jax.tree.structure(outputs):

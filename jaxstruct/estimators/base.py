@@ -20,13 +20,14 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from jaxstruct.baselines import RandomField, fit_random_field
 from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.labels import check_known, flat_labels
 from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.trained import TrainedModel, model_of
 from jaxstruct.solvers.fit import fit as fit_solution
+from jaxstruct.solvers.latent.fit_latent import LatentDetails, fit_latent
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.solution import Solution, support_outputs
 from jaxstruct.solvers.validation.checks import check_certifiable
@@ -182,6 +183,8 @@ def _shortfall(found: Solution | RandomField) -> str:
     if isinstance(found, RandomField):
         return f"|gradient| is {found.gradient_norm:.2g}, its goal is tol max(1, |w|)"
     scale = max(abs(found.primal), 1e-300) if np.isfinite(found.primal) else 1.0
+    if isinstance(found.details, LatentDetails):
+        return f"a critical point is known to {found.details.critical_gap / scale:.2g}, relative"
     gap, rounding = found.gap / scale, found.certificate.rounding / scale
     return f"the relative gap is {gap:.2g}, known up to a rounding of {rounding:.2g}"
 
@@ -351,7 +354,8 @@ class StructuralEstimator(_Trained):
     def _machine(self, training: Training, before: Solution | None) -> Solution:
         dtype = jnp.result_type(*jax.tree.leaves(training.problem.initial_weights))
         check_certifiable("tol", self.tol, dtype)
-        found = fit_solution(
+        train = fit_latent if isinstance(training.outputs, Incomplete) else fit_solution
+        found = train(
             training.problem, training.inputs, training.outputs, self.objective, float(self.C),
             tolerance=self.tol, max_passes=self.max_iter, example_weights=training.weights,
             start=before,

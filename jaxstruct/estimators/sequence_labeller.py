@@ -9,9 +9,10 @@ from sklearn.utils.metaestimators import available_if
 
 from jaxstruct import confidence
 from jaxstruct.chains import ChainEncoding, chain, chain_inputs, label_weights
+from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
 from jaxstruct.core.feature_rows import read_sequences
-from jaxstruct.core.labels import fit_codec, flat_labels, placed_errors
+from jaxstruct.core.labels import fit_open_codec, flat_labels, placed_errors
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
@@ -35,8 +36,10 @@ class SequenceLabeller(ListEstimator):
         F(x, y; w) = sum_t <u_{y^t}, Phi(x^t)> + sum_t v_{y^t y^{t+1}}                   (4.20)
 
     X is a list of n sequences, each a list of tokens: lists of feature names, mappings name ->
-    number, bool or text, or an array or SciPy matrix [l, d]. y is a list of n lists of labels.
-    CRFsuite's c2 is n / (2 C). There is no `partial_fit`, as in `StructuralClassifier`.
+    number, bool or text, or an array or SciPy matrix [l, d]. y is a list of n lists of labels. In
+    `fit` None is a label that is not known, a set names those that it may be: `fit_latent` trains
+    then, or the likelihood of what is known ("log_loss"). CRFsuite's c2 is n / (2 C). There is no
+    `partial_fit`, as in `StructuralClassifier`.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being sequences. objective: a formulation of
@@ -65,7 +68,7 @@ class SequenceLabeller(ListEstimator):
         if not np.array_equal(bounds, offsets):
             raise ValueError(_mismatch(np.diff(offsets), np.diff(bounds)))
         with placed_errors(offsets):
-            codec = fit_codec(flat)
+            codec = fit_open_codec(flat)
         if len(codec.classes) < 2:
             raise ValueError(f"y must name at least two labels, got {codec.classes} alone")
         features = fit_features(rows, min_count=self.min_count)
@@ -74,17 +77,17 @@ class SequenceLabeller(ListEstimator):
         if features.index is not None:
             self.feature_names_in_ = np.array(features.index.names, dtype=object)
         outputs = self.encoding_.outputs(y)
-        weights = example_weights(sample_weight, len(outputs))
+        weights = example_weights(sample_weight, len(y))
         columns, loss = columns_of_class(features), self._loss(outputs, weights)
         options = {"loss": loss, "window": self.window, "start_stop": self.start_stop}
         self._set_problem(**options)
         tokens = inputs_of_class(dense_or_sparse(features, "X", rows), columns, offsets)
         return Training(
             chain(columns, len(codec.classes), **options), chain_inputs(tokens), outputs,
-            of_mean_one(weights), np.arange(len(outputs)),
+            of_mean_one(weights), np.arange(len(weights)),
         )  # fmt: skip
 
-    def _loss(self, outputs: Ragged, weights: np.ndarray) -> Any:
+    def _loss(self, outputs: Ragged | Incomplete, weights: np.ndarray) -> Any:
         """The loss, with the weights of labels in it."""
         if self.class_weight is None:
             return self.loss
@@ -93,6 +96,8 @@ class SequenceLabeller(ListEstimator):
                 'class_weight needs loss="hamming" and an objective with a loss: give costs of '
                 "your own as loss, or weights of sequences as sample_weight"
             )
+        if isinstance(outputs, Incomplete):
+            raise ValueError("class_weight counts labels, so that all of y must be known")
         each = np.ones(len(self.classes_))
         each[:] = class_weights(
             self.class_weight, self.classes_, self.classes_[outputs.rows],

@@ -12,7 +12,14 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct.core.labels import LabelCodec, check_known
+from jaxstruct.core.labels import (
+    LabelCodec,
+    check_known,
+    check_one_kind,
+    encode_open,
+    is_open,
+    named,
+)
 from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
@@ -42,7 +49,9 @@ class StructuralClassifier(class_rows.RowClassifier):
     for "svm1_margin", the default. `LinearSVC(multi_class="crammer_singer", C=c)` is C = c n here.
 
     X is an array or SciPy matrix [n, d], a frame, or n rows that name their features: lists of
-    names or mappings name -> number, bool or text. y holds n labels.
+    names or mappings name -> number, bool or text. y holds n labels. In `fit` None is a label that
+    is not known, a set names those that it may be: `fit_latent` trains then, or the likelihood of
+    what is known ("log_loss").
 
     Equal examples count as one of their summed weight, and the order of the examples plays no part.
     There is no `partial_fit`: the dual variables are those of one training set.
@@ -77,7 +86,41 @@ class StructuralClassifier(class_rows.RowClassifier):
         """(classes [k], class of each example)."""
         return np.unique(y, return_inverse=True)
 
+    def _prepare_open(self, X: Any, labels: list, sample_weight: Any) -> Training:
+        """The training set of labels with None or sets among them."""
+        if self.class_weight is not None:
+            raise ValueError("class_weight counts labels, so that all of y must be known")
+        known = named(labels)
+        check_one_kind("y", known)
+        none = np.zeros(len(labels), int)
+        features, rows, _ = class_rows.read_training(self, X, none, self.constant)
+        if len(labels) != rows.count:
+            raise ValueError(f"X has {rows.count} rows, but y has {len(labels)} labels")
+        weights = example_weights(sample_weight, len(labels))
+        self.classes_, _ = self._numbered(np.array(known))
+        codec = LabelCodec(tuple(self.classes_.tolist()))
+        if len(codec.classes) < 2:
+            raise ValueError(f"y must name at least two classes, got {codec.classes} alone")
+        outputs = encode_open(codec, labels)
+        return self._training(features, codec, rows, outputs, weights, np.arange(len(labels)))
+
+    def _training(
+        self, features: Any, codec: LabelCodec, rows: Any, outputs: Any, weights: Any, which: Any
+    ) -> Training:
+        self.encoding_ = ClassEncoding(features, codec)
+        columns, dtype = class_rows.columns_of_class(features), dtype_of(rows.values)
+        lam, loss = self._tables()
+        options = {"output_features": lam, "loss": loss, "dtype": dtype}
+        self._set_problem(**options)
+        return Training(
+            multiclass(columns, len(codec.classes), **options),
+            class_rows.inputs_of_class(rows, columns), outputs, of_mean_one(weights), which,
+        )  # fmt: skip
+
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        labels = [] if y is None else np.ravel(np.asarray(y, object)).tolist()
+        if is_open(labels):
+            return self._prepare_open(X, labels, sample_weight)
         features, rows, y = class_rows.read_labelled(self, X, y, self.constant)
         weights = example_weights(sample_weight, len(y))
         self.classes_, numbers = self._numbered(y)
@@ -89,15 +132,8 @@ class StructuralClassifier(class_rows.RowClassifier):
         weights = weights * self._class_weights(y, numbers, weights)[numbers]
         which, weights = class_rows.distinct_examples(rows, numbers, weights)
         rows = class_rows.taken(rows, which)
-        self.encoding_ = ClassEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
-        columns, dtype = class_rows.columns_of_class(features), dtype_of(rows.values)
-        lam, loss = self._tables()
-        options = {"output_features": lam, "loss": loss, "dtype": dtype}
-        self._set_problem(**options)
-        return Training(
-            multiclass(columns, k, **options), class_rows.inputs_of_class(rows, columns),
-            numbers[which].astype(np.int32), of_mean_one(weights), which,
-        )  # fmt: skip
+        codec, numbers = LabelCodec(tuple(self.classes_.tolist())), numbers[which].astype(np.int32)
+        return self._training(features, codec, rows, numbers, weights, which)
 
     def _class_weights(self, y: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """[k] the weights of the classes; 1 where a class has no example."""

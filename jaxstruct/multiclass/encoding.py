@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxstruct.core import labels as codecs
 from jaxstruct.core.checks import as_list
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     SPARSE_COLUMNS,
     FeatureEncoding,
@@ -21,7 +21,7 @@ from jaxstruct.core.feature_encoding import (
     sparse_from,
 )
 from jaxstruct.core.feature_rows import read_rows
-from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.labels import LabelCodec
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.tables import Table, rankings_by_label
 from jaxstruct.core.types import PyTree
@@ -62,9 +62,9 @@ class ClassEncoding(NamedTuple):
         read = read_rows("rows", rows)
         return inputs_of(dense_or_sparse(self.features, "rows", read))
 
-    def outputs(self, labels: Iterable[Hashable]) -> np.ndarray:
+    def outputs(self, labels: Sequence[Hashable]) -> np.ndarray | Incomplete:
         """[n] int32 classes; ValueError names a label that training did not have."""
-        return codecs.encode(self.codec, labels)
+        return codecs.encode_open(self.codec, labels)
 
     def decode(self, outputs: np.ndarray, rows: Any = None) -> list[Hashable]:
         """The labels of n classes, such as `predict` returns them; rows are not needed."""
@@ -106,7 +106,9 @@ def prepare(
     Args:
       rows: n rows of features: lists of names, mappings name -> number, bool or text, an array
         [n, d], a SciPy matrix or a pandas frame.
-      labels: n labels of any hashable kind.
+      labels: n labels of any hashable kind; None for one that is not known, or a set of those that
+        it may be: the outputs are then `Incomplete`, for `jaxstruct.fit_latent` and
+        `baselines.fit_random_field`.
       classes: all classes in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: rows that must have a named feature for it to count.
       constant: value of a feature that every row has, which learns a constant for each class
@@ -121,7 +123,7 @@ def prepare(
     labels = as_list("labels", labels, f"a list of n = {read.count} labels, one a row")
     if len(labels) != read.count:
         raise ValueError(f"labels must be n = {read.count}, one a row, got {len(labels)}")
-    codec = fit_codec(labels, classes)
+    codec = codecs.fit_open_codec(labels, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two classes, got {codec.classes} alone")
     encoding = ClassEncoding(fit_features(read, min_count=min_count, constant=constant), codec)

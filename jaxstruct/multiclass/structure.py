@@ -24,9 +24,19 @@ from jaxstruct.core.checks import (
     checked_size,
     text_of,
 )
-from jaxstruct.core.contract import Contenders, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import (
+    Contenders,
+    Model,
+    Oracles,
+    Padding,
+    Problem,
+    Space,
+    Truth,
+    output_of,
+)
 from jaxstruct.core.device import on_device, zeros_on_device
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.spec import array
 from jaxstruct.core.transposition import no_coordinates, sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
@@ -133,10 +143,11 @@ def _plane_norms(class_kernel: Array | None, x: PyTree, y_true: Array, outputs: 
     return _self_kernel(x) * difference
 
 
-def _all_outputs(classes: Array, y_true: Array) -> Array:
+def _all_outputs(classes: Array, y_true: Array | Truth) -> Array:
     """The classes with y_true swapped to the front."""
-    first = jnp.where(classes == y_true, classes[0], classes)
-    return first.at[0].set(y_true.astype(classes.dtype))
+    y = y_true.output if isinstance(y_true, Truth) else y_true
+    first = jnp.where(classes == y, classes[0], classes)
+    return first.at[0].set(y.astype(classes.dtype))
 
 
 def _kernel_potentials(class_kernel: Array | None, w: PyTree, x: KernelInput) -> Array:
@@ -175,13 +186,24 @@ def _decode(theta: Array) -> Array:
     return jnp.argmax(theta, axis=-1).astype(jnp.int32)
 
 
-def _loss(loss_matrix: Array, y_true: Array, y: Array) -> Array:
-    return loss_matrix[y_true, y]
+def _row(loss_matrix: Array, y_true: Array | Truth) -> Array:
+    """[k] what each class costs; of several possible true ones the cheapest counts."""
+    if not isinstance(y_true, Truth):
+        return loss_matrix[y_true]
+    return jnp.min(jnp.where(y_true.numbers[:, None], loss_matrix, jnp.inf), axis=0)
 
 
-def _contenders(loss_matrix: Array, theta: Array, y_true: Array) -> Contenders:
-    wrong = jnp.arange(theta.shape[-1]) != y_true
-    return Contenders(loss_matrix[y_true], jnp.where(wrong, theta, -jnp.inf), ())
+def _loss(loss_matrix: Array, y_true: Array | Truth, y: Array) -> Array:
+    return _row(loss_matrix, y_true)[y] if isinstance(y_true, Truth) else loss_matrix[y_true, y]
+
+
+def _contenders(loss_matrix: Array, theta: Array, y_true: Array | Truth) -> Contenders:
+    wrong = jnp.arange(theta.shape[-1]) != output_of(y_true)
+    return Contenders(_row(loss_matrix, y_true), jnp.where(wrong, theta, -jnp.inf), ())
+
+
+def _restrict(theta: Array, possible: Array) -> Array:
+    return jnp.where(possible, theta, -jnp.inf)
 
 
 def _output(trace: PyTree, level: Array) -> Array:
@@ -189,8 +211,16 @@ def _output(trace: PyTree, level: Array) -> Array:
     return level.astype(jnp.int32)
 
 
-def check_classes(k: int, outputs: np.ndarray) -> None:
-    """Raise ValueError unless outputs are [n] integers in 0..k-1."""
+def check_classes(k: int, outputs: np.ndarray | Truth) -> None:
+    """Raise ValueError unless outputs are [n] integers in 0..k-1, and of a `Truth` possible."""
+    if isinstance(outputs, Truth):
+        check_classes(k, outputs.output)
+        sizes = {"n": len(outputs.output), "k": k}
+        possible = array("outputs.numbers", outputs.numbers, "n k", "bools", sizes)
+        wrong = np.flatnonzero(~possible[np.arange(sizes["n"]), outputs.output])
+        if wrong.size:
+            raise ValueError(f"outputs[{wrong[0]}] is none of its possible classes: allow one")
+        return
     outputs = as_array("outputs", outputs, "[n] integer classes")
     if outputs.ndim != 1 or outputs.dtype.kind not in "iu":
         raise ValueError(
@@ -345,7 +375,13 @@ def multiclass(
     loss_function, oracles, space = _outputs_side(matrix, class_kernel)
     return make_problem(
         {"weights": zeros_on_device((number_of_features, p), dtype)},
-        Model(Partial(_linear_potentials, features), _score, _decode, loss_function),
+        Model(
+            Partial(_linear_potentials, features),
+            _score,
+            _decode,
+            loss_function,
+            restrict=_restrict,
+        ),
         oracles,
         space._replace(
             add=Partial(_linear_add, features),
@@ -388,7 +424,13 @@ def kernel_multiclass(
     loss_function, oracles, space = _outputs_side(matrix, class_kernel)
     return make_problem(
         {"coefficients": zeros},
-        Model(Partial(_kernel_potentials, class_kernel), _score, _decode, loss_function),
+        Model(
+            Partial(_kernel_potentials, class_kernel),
+            _score,
+            _decode,
+            loss_function,
+            restrict=_restrict,
+        ),
         oracles,
         space._replace(add=_kernel_add, squared_norm=no_coordinates),
         Partial(_check_kernel, number_of_anchors, number_of_classes),

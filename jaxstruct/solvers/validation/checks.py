@@ -22,6 +22,7 @@ from jaxstruct.core.checks import (
     text_of,
 )
 from jaxstruct.core.contract import (
+    Incomplete,
     Problem,
     Truth,
     output_of,
@@ -227,6 +228,11 @@ def examples_in(inputs: PyTree, outputs: PyTree) -> int:
     Raises:
       ValueError: no examples, or leading axes that differ.
     """
+    if isinstance(outputs, Incomplete):
+        raise ValueError(
+            "outputs are Incomplete, labels with None or sets among them: train them by fit_latent "
+            "or baselines.fit_random_field"
+        )
     n, of_outputs = rows_in("inputs", inputs), rows_in("outputs", outputs)
     if n != of_outputs:
         raise ValueError(f"inputs has {n} examples, outputs has {of_outputs}: they must agree")
