@@ -39,13 +39,12 @@ from experiments.lib.options import flag
 from experiments.lib.peers import pyepo_spo_plus, require_pyepo
 from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import jobs_bar
-from experiments.lib.record import Stopwatch
+from experiments.lib.record import Stopwatch, spread
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.decision_data import TASKS, Draw, Generator, tours
 from jaxstruct import Truth, decisions, fit
 from jaxstruct.core.types import Array
 from jaxstruct.decisions import DecisionInput, Decisions
-from jaxstruct.evaluation import mean_and_deviation
 
 CERTIFIED = "certified"
 METHODS = ("squares", "spo_plus", CERTIFIED, "perturbed", "blackbox")
@@ -253,7 +252,7 @@ def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     for key, of_methods in _by_setting(rows).items():
         line: dict[str, Any] = dict(zip(("task", "noise", "n", "degree"), key, strict=True))
         for name, each in of_methods.items():
-            mean, deviation = mean_and_deviation(each) if len(each) > 1 else (each[0], None)
+            mean, deviation = spread(each)
             line[name] = f"{mean:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
         lines.append(line)
     notes = [

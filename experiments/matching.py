@@ -24,7 +24,7 @@ from experiments.lib import common, fields
 from experiments.lib.apart import run_parts, write_part
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
-from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
+from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes, spent, spread
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.machines.one_slack.fit import fit_one_slack
 from experiments.tasks.point_sets import Drawing, Pair, drawn_pairs, pair_features
@@ -276,18 +276,9 @@ def _line(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Means over the draws of one method."""
     found: dict[str, Any] = {}
     for name in ("wrong", "f1"):
-        values = np.array([row[name] for row in rows])
-        deviation = float(values.std(ddof=1)) if len(values) > 1 else None
-        found |= {name: float(values.mean()), f"{name}_sd": deviation}
+        found[name], found[f"{name}_sd"] = spread([row[name] for row in rows])
     chosen = sorted({row["C"] for row in rows if row["C"] is not None})
-    return found | {
-        "C": ", ".join(f"{C:g}" for C in chosen) or None,
-        "seconds": float(np.median([row["seconds"] for row in rows])),
-        "compile_seconds": max(row["compile_seconds"] for row in rows),
-        "memory": round(rows[0]["peak_memory"] / 2**20),
-        "status": ", ".join(dict.fromkeys(str(getattr(row["status"], "name", row["status"]))
-                            for row in rows if row["status"] is not None)) or None,
-    }  # fmt: skip
+    return found | spent(rows) | {"C": ", ".join(f"{C:g}" for C in chosen) or None}
 
 
 def _picture(options: Options, setting: str, shown: dict[str, list[list[int]]]) -> Plot:

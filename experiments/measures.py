@@ -31,9 +31,8 @@ from experiments.lib import common, fields
 from experiments.lib.apart import run_parts, write_part
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
-from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
+from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes, spent, spread
 from experiments.lib.report import Columns, Table, rows_table
-from jaxstruct.evaluation import mean_and_deviation
 from jaxstruct.rankings.tied import chosen
 
 MEASURES = ("f1", "precision")
@@ -257,18 +256,14 @@ def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
 def _line(rows: Sequence[dict[str, Any]], measure: Sequence[dict[str, Any]]) -> dict[str, Any]:
     draws = sorted({row["draw"] for row in rows})
     means = [np.mean([row["value"] for row in rows if row["draw"] == draw]) for draw in draws]
-    mean, deviation = mean_and_deviation(means) if len(means) > 1 else (float(means[0]), None)
+    mean, deviation = spread(means)
     pairs = [] if rows is measure else zip(measure, rows, strict=True) if measure else []
     differences = np.array([a["value"] - b["value"] for a, b in pairs])
     counted = bool(differences.size)
-    return {
+    return spent(rows) | {
         "value": mean, "sd": deviation,
         "better": int((differences > 0).sum()) if counted else None,
         "worse": int((differences < 0).sum()) if counted else None,
-        "seconds": float(np.median([row["seconds"] for row in rows])),
-        "compile_seconds": max(row["compile_seconds"] for row in rows),
-        "memory": round(rows[0]["peak_memory"] / 2**20),
-        "status": ", ".join(dict.fromkeys(row["status"] for row in rows if row["status"])) or None,
     }  # fmt: skip
 
 

@@ -27,11 +27,10 @@ from experiments.lib import common, fields
 from experiments.lib.apart import run_parts, write_part
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
-from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
+from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes, spent, spread
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.graded_queries import rank_svm, taken
 from jaxstruct import fit, rankings
-from jaxstruct.evaluation import mean_and_deviation
 from jaxstruct.rankings.losses import Measure
 from jaxstruct.rankings.tied import mean_ranking_loss
 
@@ -202,15 +201,10 @@ def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
         line: dict[str, Any] = {
             "method": SPOKEN[method],
             "chosen": ", ".join(f"{value:g}" for value in sorted({row["chosen"] for row in own})),
-            "seconds": float(np.median([row["seconds"] for row in own])),
-            "compile_seconds": max(row["compile_seconds"] for row in own),
-            "memory": round(own[0]["peak_memory"] / 2**20),
-            "status": ", ".join(dict.fromkeys(row["status"] for row in own if row["status"]))
-            or None,
-        }
+        } | spent(own)
         values = {f"NDCG@{at}": [row["ndcg"][at - 1] for row in own] for at in AT}
         for name, each in (values | {"MAP": [row["map"] for row in own]}).items():
-            mean, deviation = mean_and_deviation(each) if len(each) > 1 else (each[0], None)
+            mean, deviation = spread(each)
             line |= {name: each[0], f"{name} mean": mean, f"{name} sd": deviation}
         lines.append(line)
     notes = [

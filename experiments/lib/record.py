@@ -13,14 +13,16 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.core.compiling import Elapsed, compile_clock
+from jaxstruct.evaluation import mean_and_deviation
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = {("seconds", "in all"): "seconds", ("seconds", "compiling"): "compile_seconds"}
@@ -192,3 +194,28 @@ def _commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None if done.returncode == 0 else None
+
+
+def spent(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What some trainings of one method took, as a line of a table.
+
+    Args:
+      rows: each with "seconds", "compile_seconds", "status" (of `fit`, its name, or None) and
+        "peak_memory", the bytes of the process of all.
+
+    Returns:
+      The median of the seconds, the most that one has compiled, MB, and the kinds of status.
+    """
+    ends = [row["status"] for row in rows if row["status"] is not None]
+    return {
+        "seconds": float(np.median([row["seconds"] for row in rows])),
+        "compile_seconds": max(row["compile_seconds"] for row in rows),
+        "memory": round(rows[0]["peak_memory"] / 2**20),
+        "status": ", ".join(dict.fromkeys(str(getattr(end, "name", end)) for end in ends)) or None,
+    }
+
+
+def spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """(the mean, the standard deviation of a sample; None of one value, which says none)."""
+    mean, deviation = mean_and_deviation(values)
+    return mean, deviation if len(values) > 1 else None

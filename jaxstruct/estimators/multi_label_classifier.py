@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.special import softmax
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -142,12 +143,7 @@ class MultiLabelClassifier(class_rows.RowClassifier):
             of_pairs = self.pairs_.astype(np.float64)[places].sum(axis=1)
         step = max(1, _NUMBERS // len(sets))
         parts = [scores[i : i + step] @ sets.T + of_pairs for i in range(0, len(scores), step)]
-        return np.concatenate([_softmax(part) @ sets for part in parts])
-
-
-def _softmax(scores: np.ndarray) -> np.ndarray:
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
+        return np.concatenate([softmax(part, axis=1) @ sets for part in parts])
 
 
 def _indicators(y: Any) -> np.ndarray:

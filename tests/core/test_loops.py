@@ -1,4 +1,4 @@
-"""A scan over the first rows is `jax.lax.scan` over these alone."""
+"""A scan over the first rows is `jax.lax.scan` over these alone; loops of one turn or none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.loops import scan_first
+from jaxstruct.core.loops import for_each, put, scan_first, when
 
 T = 6
 
@@ -46,3 +46,20 @@ def test_no_rows_at_all():
     rows = jnp.zeros(0), jnp.zeros((0, 3))
     last, found = scan_first(body, jnp.asarray(2.0), rows, jnp.int32(-1))
     assert last == 2 and found["sum"].shape == (0, 3)
+
+
+def test_steps_are_taken_where_they_are_asked_for():
+    """Of random flags, alone and of a batch; the order counts, since each step doubles."""
+    flags = np.random.default_rng(0).random((5, 7)) < 0.5
+
+    def marked(true):
+        return for_each(true, lambda k, held: put(2 * held, k, jnp.ones(())), jnp.zeros(len(true)))
+
+    wanted = np.zeros(flags.shape)
+    for row, own in zip(wanted, flags, strict=True):
+        for k in np.flatnonzero(own):
+            row *= 2
+            row[k] = 1
+    np.testing.assert_array_equal(jax.vmap(marked)(flags), wanted)
+    np.testing.assert_array_equal(jax.jit(marked)(flags[0]), wanted[0])
+    assert [int(when(jnp.array(one), lambda held: held + 3, 4)) for one in (True, False)] == [7, 4]
