@@ -8,7 +8,10 @@ An example is its pairs, or a tuple (pairs, rows, columns) with what is known of
   rows, columns   rows of features, one an item, or a mapping name -> row; None for none
 
 A matching is a list of pairs (row, column), by the names that the example has for items or by
-positions, or a mapping row -> column; what is not there is unmatched.
+positions, or a mapping row -> column; what is not there is unmatched. Of positions it may also be a
+list of r integers, the column of each row or -1; a tuple of two arrays, the rows and their columns,
+as `scipy.optimize.linear_sum_assignment` returns them; or an indicator [r, c], a boolean array or a
+SciPy matrix.
 """
 
 from __future__ import annotations
@@ -204,7 +207,7 @@ class AssignmentEncoding(NamedTuple):
         """The matchings of n examples, ragged.
 
         Args:
-          matchings: of each a list of pairs (row, column), or a mapping row -> column.
+          matchings: of each a list of pairs (row, column), or another form of the module.
           examples: the n examples.
 
         Raises:
@@ -276,7 +279,7 @@ def _columns(i: int, matching: Any, example: _Example) -> np.ndarray:
         None if own is None else {one: place for place, one in enumerate(own)}
         for own in example.names
     ]
-    for pair in _as_pairs(name, matching):
+    for pair in _as_pairs(name, matching, example):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(f"{name} must hold pairs (row, column), got {text_of(pair)}")
         row, column = (
@@ -289,16 +292,51 @@ def _columns(i: int, matching: Any, example: _Example) -> np.ndarray:
     return columns
 
 
-def _as_pairs(name: str, matching: Any) -> list:
+def _as_pairs(name: str, matching: Any, example: _Example) -> list:
+    """The pairs of a matching of any of the forms of this module."""
     if isinstance(matching, Mapping):
         return list(matching.items())
-    of_arrays = isinstance(matching, tuple) and any(isinstance(one, np.ndarray) for one in matching)
-    if of_arrays or getattr(matching, "shape", (0, 2))[1:] != (2,):
+    pairs = _positions(name, matching, example.sizes)
+    if pairs is None:
+        expected = "a list of pairs (row, column), or a mapping row -> column"
+        return as_list(name, matching, expected)
+    if any(own is not None for own in example.names):
         raise ValueError(
-            f"{name} must be a list of pairs (row, column), or a mapping row -> column: of arrays "
-            "make list(zip(rows, columns)), of an indicator matrix np.argwhere(matrix)"
+            f"{name} gives positions, but the items have names: give pairs (row, column) of names"
         )
-    return as_list(name, matching, "a list of pairs (row, column), or a mapping row -> column")
+    return pairs
+
+
+def _positions(name: str, matching: Any, sizes: tuple[int, int]) -> list | None:
+    """The pairs of a matching that is no list of pairs and gives positions; None of others."""
+    if isinstance(matching, tuple) and len(matching) == 2:
+        rows, columns = matching
+        if isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray):
+            if len(rows) != len(columns):
+                raise ValueError(f"{name} has {len(rows)} rows, but {len(columns)} columns")
+            return list(zip(rows, columns, strict=True))
+    shape = getattr(matching, "shape", ())
+    indicator: Any = matching
+    if hasattr(indicator, "tocsr") or getattr(indicator, "dtype", None) == np.bool_:
+        if shape != sizes:
+            raise ValueError(f"{name} has shape {shape}: expected [r, c] = {[*sizes]}")
+        return list(np.transpose(indicator.nonzero()))
+    if len(shape) == 2 and shape[1] != 2 and shape[0]:
+        raise ValueError(
+            f"{name} must have pairs (row, column), got an array of shape {shape}: of an indicator "
+            f"[r, c] = {[*sizes]} give matching == 1, a boolean array"
+        )
+    if isinstance(matching, (list, tuple, np.ndarray)) and len(matching):
+        kinds = {isinstance(one, (int, np.integer)) and not isinstance(one, bool)
+                 for one in matching}  # fmt: skip
+        if kinds == {True}:
+            if len(matching) != sizes[0]:
+                raise ValueError(
+                    f"{name} has {len(matching)} columns for {sizes[0]} rows: one a row, -1 where "
+                    "it is unmatched"
+                )
+            return [(i, int(j)) for i, j in enumerate(matching) if j != -1]
+    return None
 
 
 def _place(name: str, side: int, item: Any, places: dict | None, size: int) -> int:
@@ -324,7 +362,7 @@ def prepare(
 
     Args:
       examples: n examples, see the module.
-      matchings: of each a list of pairs (row, column), or a mapping row -> column.
+      matchings: of each a list of pairs (row, column), or another form of the module.
       min_count: pairs (items) that must have a named feature for it to count.
       constant: value of a feature of every item that has features; 0 for none.
       options: those of `assignment` but the numbers of features.
