@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxstruct.core.checks import as_list, check_flag
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
     dense_or_sparse,
@@ -21,7 +21,8 @@ from jaxstruct.core.labels import (
     LabelCodec,
     codec_of_lists,
     decode_lists,
-    encode_lists,
+    encode_open_lists,
+    fit_open_codec,
 )
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged, ragged
@@ -90,7 +91,7 @@ class GraphEncoding(NamedTuple):
         self,
         labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Hashable]],
         graphs: Any = None,
-    ) -> Ragged:
+    ) -> Ragged | Incomplete:
         """The labels of the nodes of n graphs, ragged.
 
         Args:
@@ -100,7 +101,7 @@ class GraphEncoding(NamedTuple):
         Raises:
           ValueError: a label is none of training's, or a mapping does not have the graph's nodes.
         """
-        return encode_lists(self.codec, _in_order(labels, graphs))
+        return encode_open_lists(self.codec, _in_order(labels, graphs))
 
     def decode(self, outputs: Ragged, graphs: Any = None) -> list:
         """The labels of n graphs, such as `predict` returns them.
@@ -206,7 +207,9 @@ def prepare(
       graphs: n graphs: (nodes, edges), (nodes, edges, edge_features) or of networkx. Nodes are rows
         of features of any kind or a mapping node -> row, edges pairs of nodes.
       labels: of each graph a list of labels in the order of its nodes, of any hashable kind, or a
-        mapping node -> label.
+        mapping node -> label. None for a label that is not known, or a set of those that it may
+        be: the outputs are then `Incomplete`, for `jaxstruct.fit_latent`, and with plans for
+        `baselines.fit_random_field`.
       classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: nodes (edges) that must have a named feature for it to count.
       constant: value of a feature that every node has; 0 for none.
@@ -224,7 +227,7 @@ def prepare(
     ignored = tuple(sorted(set(ignore)))
     read = read_graphs(graphs, frozenset(ignored))
     rows, offsets = read_sequences("nodes", [one.nodes for one in read])
-    codec = codec_of_lists(_in_order(labels, graphs), classes, "graphs", offsets)
+    codec = codec_of_lists(_in_order(labels, graphs), classes, "graphs", offsets, fit_open_codec)
     nodes = fit_features(rows, min_count=min_count, constant=constant)
     edges = None
     if any(one.edge_features is not None for one in read):

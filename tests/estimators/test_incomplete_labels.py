@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_what_is_not_solved_is_told_and_what_does_not_fit_is_refused() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         refused('must be "svm1_margin"', SequenceLabeller(objective="svm1_slack").fit, X, known)
-    weighted = {"class_weight": "balanced"}
+    weighted: dict[str, Any] = {"class_weight": "balanced"}
     refused("all of y must be known", SequenceLabeller(**weighted).fit, X, known)
     x, y = np.concatenate(X), [one for own in known for one in own]
     refused("all of y must be known", StructuralClassifier(**weighted).fit, x, y)
