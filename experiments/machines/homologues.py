@@ -37,6 +37,7 @@ from jaxstruct.core.contract import (
 from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.ragged import ragged
 from jaxstruct.core.spec import array, checked_int32, checked_lengths, refuse
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -168,10 +169,15 @@ def homologue_inputs(
     letters = np.full((len(rows), max(map(len, rows)), N), -1, np.int32)
     lengths = np.zeros(letters.shape[:2], np.int32)
     for i, each in enumerate(rows):
-        letters[i, : len(each)] = alignment_checks.padded(each, N)
+        letters[i, : len(each)] = _padded(each, N)
         lengths[i, : len(each)] = [len(sequence) for sequence in each]
-    native = alignment_checks.padded(natives, M)
+    native = _padded(natives, M)
     return HomologueInput(native, letters, np.array([len(x) for x in natives], np.int32), lengths)
+
+
+def _padded(sequences: list[np.ndarray], length: int) -> np.ndarray:
+    """[n, length] int32, -1 beyond each sequence."""
+    return ragged(sequences, -1).padded(np.arange(len(sequences)), length).astype(np.int32)
 
 
 def homologue_outputs(
