@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.contract import Problem, Truth, output_of
@@ -47,12 +48,18 @@ def _refuse_others(what: str, differ: np.ndarray, rows: np.ndarray) -> None:
         )
 
 
+@jax.jit
+def _losses(loss: Partial, y_true: PyTree, outputs: PyTree) -> jax.Array:
+    """[n, K] of the planes [n, K] of a bucket; one program for all who ask."""
+    return jax.vmap(jax.vmap(loss, (None, 0)))(y_true, outputs)
+
+
 def _check_losses(problem: Problem, sets: WorkingSets, task: Task, rows: np.ndarray) -> None:
     """Raise ValueError where numbers beside true outputs give planes at hand another loss."""
     if not any(isinstance(part, Truth) for part in task.outputs):
         return
-    loss = jax.jit(jax.vmap(jax.vmap(problem.model.loss, (None, 0))))
-    found = [loss(*each) for each in zip(task.outputs, sets.outputs, strict=True)]
+    pairs = zip(task.outputs, sets.outputs, strict=True)
+    found = [_losses(problem.model.loss, *each) for each in pairs]
     held, dtype = np.asarray(sets.losses), sets.losses.dtype
     close = np.isclose(np.concatenate(found), held, rtol=1e3 * np.finfo(dtype).eps, atol=1e-6)
     _refuse_others("costs", (np.asarray(sets.occupied) & ~close)[:, 1:].any(axis=1), rows)

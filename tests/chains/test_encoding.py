@@ -66,7 +66,7 @@ def test_options_are_those_of_chain() -> None:
             r"labels\[2\] has 2 labels, but sequences\[2\] has 1",
         ),
         ([["A"] * 3, [], ["A"], ["A"] * 7], "at least two labels"),
-        ([["A", "B", None], [], ["B"], ["A"] * 7], r"labels\[0\]\[2\]: got None, a missing label"),
+        ([["A", "B", np.nan], [], ["B"], ["A"] * 7], r"labels\[0\]\[2\]: got nan, a missing label"),
         ([*LABELS[:3], 3], r"labels\[3\] must be a list of labels .*, got 3"),
         ("abc", "labels must be a list of n lists of labels"),
     ],

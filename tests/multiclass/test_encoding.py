@@ -52,7 +52,7 @@ def test_options_are_those_of_multiclass() -> None:
     [
         (np.eye(2), ["a"], "labels must be n = 2, one a row, got 1"),
         (np.eye(2), ["a", "a"], r"labels must name at least two classes, got \('a',\) alone"),
-        (np.eye(2), ["a", None], r"labels\[1\]: got None, a missing label"),
+        (np.eye(2), ["a", np.nan], r"labels\[1\]: got nan, a missing label"),
         (np.eye(2), ["a", ["b"]], r"labels\[1\]: got the unhashable list"),
         (np.eye(2), "ab", "labels must be a list of n = 2 labels"),
     ],

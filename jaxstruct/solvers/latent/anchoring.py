@@ -36,7 +36,9 @@ def _moved(problem: Problem, x: PyTree, own: WorkingSets, h: PyTree) -> WorkingS
     slots = jnp.arange(own.losses.shape[0])
     before = jax.tree.map(lambda leaf: leaf[0], own.outputs)
     same = jax.tree.map(
-        lambda held, new: jnp.all((held == new).reshape(len(slots), -1), axis=1), own.outputs, h
+        lambda held, new: jnp.all((held == new[None]).reshape(len(slots), -1), axis=1),
+        own.outputs,
+        h,
     )
     same = jnp.all(jnp.stack(jax.tree.leaves(same)), axis=0) & own.occupied & (slots > 0)
 

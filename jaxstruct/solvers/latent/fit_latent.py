@@ -52,10 +52,10 @@ from jaxstruct.solvers.validation.checks import (
 )
 
 DEFAULTS = Settings()
-LOOSE = 0.1
-"""The relative gap to which the first convex problems are solved."""
-SHARE = 0.25
-"""Of the last relative decrease of J: the relative gap to which the next one is solved."""
+LOOSE, SHARE = 0.5, 1.0
+"""The relative gap to which the first convex problems are solved, and of the last relative decrease
+of J that of the next one. 300 Spanish sentences with half of the labels None take 28,100 oracle
+calls to J = 19.71; 55,100 to 19.82 with 0.1 and 0.25; one training on all labels 12,300."""
 PACE = 1.3
 """By which a self-paced start raises the slack that it takes (Kumar, Packer and Koller 2010)."""
 
@@ -228,6 +228,8 @@ def _next(given: _Given, turn: _Turn, number: int) -> _Turn | _End:
     """Solve one convex problem; see the module."""
     found = _solved(given, turn.outputs, turn.tolerance, turn.before)
     now, bound = turn.now, found.dual - found.certificate.rounding
+    if given.whole.all():  # one problem alone, whose dual bounds J
+        turn = turn._replace(lower=max(0.0, bound))
     finish = given.tolerance / 2
     after, changed = now, 0
     lower = now is None or found.primal <= now.objective
@@ -297,6 +299,8 @@ def _first(
     """Where a start begins: the first by w or by the complete examples, others at random."""
     random = outputs if number == 0 else drawn(given.problem, given.inputs, outputs, seed)
     turn, whole = _Turn(random, None), given.weights * given.whole
+    if given.whole.all():
+        return turn._replace(tolerance=given.tolerance)
     if number == 0 and w is not None:
         turn = _Turn(complete(given.problem, w, given.inputs, random).outputs, None)
     elif number == 0 and whole.any():
@@ -399,14 +403,14 @@ def fit_latent(
       formulation: "svm1_margin", the only one.
       C: the trade-off; divided by n.
       tolerance: relative, of the critical point; see the module. Each convex problem is solved to a
-        relative gap of 0.1 at first, of a quarter of the last decrease later, and of
-        half the tolerance in the end.
+        relative gap of 0.5 at first, of the last relative decrease of J later, and of half the
+        tolerance in the end.
       example_weights: [n] v_i >= 0. settings, max_passes, verbose: of each `fit`.
       max_rounds: convex problems of a start at most.
       start: weights, or a solution that has them, whose completions the first start begins from.
       restarts: further starts, of seeds seed + 1, ...; the least J is returned.
       anneal: rising shares of C at which every start solves a convex problem first, each to a gap
-        of 0.1, such as (0.01, 0.1): a loss that is larger at first.
+        of 0.5, such as (0.01, 0.1): a loss that is larger at first.
       self_paced: whether every start takes examples of small slack first (Kumar, Packer and Koller,
         NIPS 2010): those up to the median, then a limit 1.3 times as high from turn to turn.
       seed: of random completions.

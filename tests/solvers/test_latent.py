@@ -1,0 +1,188 @@
+"""`fit_latent` against enumeration: every output, every completion, and the global optimum."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.core.contract import Incomplete, Truth
+from jaxstruct.solvers.latent.anchoring import anchored
+from jaxstruct.solvers.latent.completion import complete, some_that_agree
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of
+from tests.lib.refusals import refused
+from tests.lib.thorough import repeats
+
+pytestmark = pytest.mark.usefixtures("x64")
+C, D, S, TOLERANCE = 10.0, 3, 2, 1e-6
+
+
+class Case(NamedTuple):
+    """Sequences with labels, of which some are None or sets; whole: all labels."""
+
+    sequences: list
+    labels: list
+    whole: list
+
+    def prepared(self, labels: list | None = None, **options: Any) -> js.Prepared:
+        given = self.labels if labels is None else labels
+        return js.chains.prepare(self.sequences, given, classes=range(S), **options)
+
+
+def case(seed: int, n: int = 4, hidden: float = 0.5) -> Case:
+    """Labels at random, so that the problem has many critical points."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(2, 4, n)
+    sequences = [random.normal(size=(length, D)) for length in lengths]
+    whole = [random.integers(0, S, length).tolist() for length in lengths]
+    labels = [[None if random.random() < hidden else y for y in own] for own in whole]
+    labels[0] = [whole[0][0], None, *whole[0][2:]]
+    return Case(sequences, labels, whole)
+
+
+def scores(w: Any, x: np.ndarray) -> dict[tuple[int, ...], float]:
+    """F of every label sequence, in float64."""
+    emissions, transitions = (np.asarray(w[name], float) for name in ("emissions", "transitions"))
+    found = {}
+    for y in itertools.product(range(S), repeat=len(x)):
+        steps = sum(transitions[a, b] for a, b in itertools.pairwise(y))
+        found[y] = float((x @ emissions)[np.arange(len(x)), list(y)].sum() + steps)
+    return found
+
+
+def errors(labels: list, y: tuple[int, ...]) -> int:
+    """Known labels that y has otherwise."""
+    return sum(label is not None and label != own for label, own in zip(labels, y, strict=True))
+
+
+def objective(own: Case, w: Any) -> float:
+    """J(w) by its definition."""
+    total = sum(float(np.sum(np.asarray(leaf, float) ** 2)) for leaf in jax.tree.leaves(w)) / 2
+    for x, labels in zip(own.sequences, own.labels, strict=True):
+        found = scores(w, x)
+        agree = max(value for y, value in found.items() if not errors(labels, y))
+        worst = max(value + errors(labels, y) for y, value in found.items())
+        total += C / len(own.sequences) * (worst - agree)
+    return total
+
+
+def global_optimum(own: Case) -> float:
+    """The least optimum of the convex problems of all completions."""
+    data, best = own.prepared(dtype="float64"), np.inf
+    hidden = [(i, t) for i, y in enumerate(own.labels) for t, one in enumerate(y) if one is None]
+    for filled in itertools.product(range(S), repeat=len(hidden)):
+        labels = [list(y) for y in own.labels]
+        for (i, t), label in zip(hidden, filled, strict=True):
+            labels[i][t] = label
+        truth = Truth(own.prepared(labels).outputs, data.outputs.known)
+        best = min(best, js.fit(data.problem, data.inputs, truth, C=C, tolerance=TOLERANCE).primal)
+    return best
+
+
+@pytest.mark.parametrize("seed", repeats(40, 2))
+def test_brackets_the_global_optimum_and_restarts_come_nearer(seed: int) -> None:
+    own = case(seed, n=3)
+    optimum, data = global_optimum(own), own.prepared(dtype="float64")
+    one = js.fit_latent(*data, C=C, tolerance=TOLERANCE)
+    more = js.fit_latent(*data, C=C, tolerance=TOLERANCE, restarts=6)
+    assert one.status is js.Status.CONVERGED and one.dual <= optimum * (1 + TOLERANCE)
+    assert one.primal >= more.primal >= optimum * (1 - TOLERANCE)
+    assert more.primal <= 1.2 * optimum, "of seven starts one is near: the worst of 40 is 5 %"
+    assert more.details.seeds == tuple(range(7)) and min(more.details.objectives) == more.primal
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("seed", repeats(150, 3))
+def test_the_objective_is_as_defined_and_never_rises(seed: int, dtype: str) -> None:
+    own = case(seed, n=6)
+    data = own.prepared(dtype=dtype)
+    found = js.fit_latent(*data, C=C)
+    trace = found.details.trace
+    course = trace.objective[~trace.warm]
+    assert found.status is js.Status.CONVERGED
+    assert (np.diff(course) <= 0).all() and len(course) > 1
+    assert found.primal == pytest.approx(objective(own, found.weights), rel=1e-5)
+    assert found.details.critical_gap <= 1e-3 * found.primal
+    fresh = Truth(found.details.completions, data.outputs.known)
+    convex = js.fit(data.problem, data.inputs, fresh, C=C, tolerance=1e-4)
+    assert convex.primal >= found.primal * (1 - 1.1e-3), "a critical point"
+    for x, labels, h in zip(own.sequences, own.labels, found.details.completions, strict=True):
+        values = {y: F for y, F in scores(found.weights, x).items() if not errors(labels, y)}
+        assert values[tuple(h.tolist())] == pytest.approx(max(values.values()), abs=1e-4)
+
+
+def test_complete_labels_give_the_weights_of_fit() -> None:
+    own = case(1, n=6)
+    data = own.prepared(own.whole, dtype="float64")
+    y = data.outputs
+    known = js.Ragged(np.eye(S, dtype=bool)[y.rows], y.offsets)
+    found = js.fit_latent(*data[:2], Incomplete(y, known), C=C, tolerance=1e-9)
+    wanted = js.fit(*data, C=C, tolerance=1e-9)
+    for mine, other in zip(*map(jax.tree.leaves, (found.weights, wanted.weights)), strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-12)
+    assert found.dual == pytest.approx(wanted.dual, rel=1e-8), "the optimum itself is bounded"
+
+
+def classes(seed: int) -> js.Prepared:
+    """Points of five classes, of which None or two or more are possible."""
+    random = np.random.default_rng(seed)
+    kinds = [None, {0, 1, 2}, 3, {1, 4}, 2]
+    labels = [kinds[k] for k in random.integers(0, 5, 70)]
+    return js.multiclass.prepare(
+        random.normal(size=(70, D)), labels, classes=range(5), dtype="float64"
+    )
+
+
+def planes(problem: js.Problem, x: Any, own: WorkingSets) -> np.ndarray:
+    """[K, weights] Psi(h) - Psi(y_k) of one example, 0 where no plane is held."""
+    psi = [jax.tree.leaves(js.joint_feature(problem, x, y)) for y in np.asarray(own.outputs)]
+    flat = [np.concatenate([np.ravel(leaf) for leaf in leaves]) for leaves in psi]
+    return np.where(np.asarray(own.occupied)[:, None], flat[0] - np.array(flat), 0)
+
+
+@pytest.mark.parametrize("kind", ["chain", "classes"])
+def test_moved_planes_are_those_of_the_new_completions(kind: str) -> None:
+    data = case(5, n=70).prepared(dtype="float64") if kind == "chain" else classes(5)
+    problem, inputs, outputs = data
+    x, y = some_that_agree(problem, inputs, outputs, None, seed=3)
+    found = js.fit(problem, x, y, C=C)
+    other = complete(problem, found.weights, x, y).outputs
+    moved, before = anchored(problem, found, x, other), found.state.sets
+    changed = 0
+    for number, index in enumerate(y.index):
+        old, new = (bucket_of(sets, number) for sets in (before, moved.state.sets))
+        for row in range(len(index)):
+            one = jax.tree.map(lambda leaf, at=row: leaf[at], (x.parts[number], old, new))
+            phi = planes(problem, one[0], one[2])
+            changed += not np.array_equal(one[1].outputs[0], one[2].outputs[0])
+            np.testing.assert_allclose(one[2].norms, (phi**2).sum(axis=1), atol=1e-9)
+            if new.gram.shape[1]:
+                np.testing.assert_allclose(one[2].gram, phi @ phi.T, atol=1e-9)
+    assert changed > 5
+    again = js.fit(problem, x, other, C=C, start=moved)
+    wanted = js.fit(problem, x, other, C=C)
+    assert again.primal == pytest.approx(wanted.primal, rel=1e-3)
+    assert again.statistics.passes < wanted.statistics.passes + found.statistics.passes
+
+
+def test_a_stopped_run_says_so_and_what_does_not_fit_is_refused() -> None:
+    own = case(0)
+    data = own.prepared()
+    stopped = js.fit_latent(*data, C=C, callback=lambda row: True)
+    assert stopped.status is js.Status.STOPPED and "callback" in stopped.message
+    limited = js.fit_latent(*data, C=C, max_rounds=1)
+    assert limited.status is js.Status.PASS_LIMIT and "max_rounds" in limited.message
+    for formulation in ("svm1_slack", "svm2_margin", "svm0"):
+        refused('must be "svm1_margin"', js.fit_latent, *data, formulation)
+    refused("outputs are Incomplete", js.fit, *data)
+    refused("must be jaxstruct.Incomplete", js.fit_latent, *own.prepared(own.whole))
+    refused("does not add up", js.fit_latent, *own.prepared(loss="zero_one"))
+    refused("anneal must be shares", js.fit_latent, *data, anneal=(2.0,))
+    refused("self_paced must be True or False", js.fit_latent, *data, self_paced=1)
+    refused("restarts", js.fit_latent, *data, restarts=-1)
+    plain = data.problem._replace(model=data.problem.model._replace(complete=None))
+    refused("restrict or complete", js.fit_latent, plain, *data[1:])
