@@ -16,7 +16,7 @@
 Methods, where they apply; C' = C / n is one of each task:
 
     known     the same machine, nothing hidden
-    latent    `jaxstruct.fit_latent`, of motif the best of ten starts, of digits and offset of two
+    latent    `jaxstruct.fit_latent`, the best of 10 starts (motif), 2 (digits) or 3 (offset)
     field     the likelihood of what is known, by a conditional random field
     rest      the stretches of labelled tokens, as sentences
     whole     sentences without a blank alone

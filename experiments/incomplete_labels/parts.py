@@ -19,15 +19,14 @@ from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, mul
 
 OFFSETS = 5
 """Places in a row of the frame."""
+SHIFTED = 300, 500
 LETTERS, MOTIF, LENGTH, MUTATED = 4, 8, 40, 0.1
 MOTIF_EXAMPLES = 200, 1000
-RESTARTS = {"digits": 1, "offset": 1, "motif": 9}
-RATIOS = {
-    "digits": {"known": 1.0, "latent": 1.0, "linear": 1.0, "kernel": 1.0},
-    "offset": {"known": 1.0, "latent": 1.0, "linear": 1.0, "kernel": 1.0},
-    "motif": {"known": 1.0, "latent": 1.0, "linear": 1.0, "kernel": 1.0},
-}
-"""C' = C / n."""
+RATIOS = {"digits": 1.0, "offset": 1.0, "motif": 0.1}
+"""C' = C / n. At .1 and 1, two data sets beside those of the tables, latent has errors of 1.9 and
+1.6 (digits), 24.1 and 21.0 (offset); three, 7.5 and 9.4 % (motif)."""
+RESTARTS = {"digits": 1, "offset": 2, "motif": 9}
+"""Starts beside the first: of ten of motif one to three came near the least objective."""
 
 # A structure of one's own: a class and the place where it shows, y = (class, place).
 
@@ -110,9 +109,10 @@ def digits(dtype: str, rng: np.random.Generator) -> tuple[Data, Data]:
 
 
 def shifted_digits(dtype: str, rng: np.random.Generator) -> tuple[Data, Data]:
-    """(train, test): the same in a frame of 12 x 12, at one of 25 places."""
+    """(train, test): `SHIFTED` others in a frame of 12 x 12, at one of 25 places."""
     parts = []
-    for own in digits(dtype, rng):
+    for whole, n in zip(digits(dtype, rng), SHIFTED, strict=True):
+        own = Data(*(part[:n] for part in whole))
         images, h = own.whole[:, :-1].reshape(-1, 8, 8), rng.integers(0, OFFSETS**2, len(own.y))
         side, at = 7 + OFFSETS, np.stack(np.divmod(h, OFFSETS), axis=1)
         frame = np.zeros((len(h), side, side))
@@ -189,7 +189,7 @@ def jobs(task: str, options: Options, dtype: str, seed: int) -> Iterator[Job]:
     if options.examples:
         train = Data(*(part[: options.examples] for part in train))
     for method, own in _machines(task, dtype, train, test).items():
-        C = RATIOS[task][method] * len(train.y)
+        C = RATIOS[task] * len(train.y)
         how = {"restarts": RESTARTS[task], "seed": seed} if method == "latent" else {}
         train_by = trainer(options, method, own.problem, own.x, own.y, C, **how)
         yield Job("hidden", method, train_by, partial(_error, own, test.y))

@@ -26,7 +26,7 @@ from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.data.conll import Sentence
 
 RATIO = 0.1
-"""C' = C / n of every machine."""
+"""C' = C / n of all machines. An SVM of 300 whole sentences has an F1 of 56.3 at .1, 55.5 at 1."""
 SPARE = 4096
 """Numbers of features are multiples of it, so that more data sets share compiled programs."""
 WAYS = ("tokens", "stretches")
