@@ -137,6 +137,7 @@ def test_what_a_page_shows_is_compared_with_what_it_prints() -> None:
             "docs/tasks/bulk.md",
             "docs/tasks/host_solver.md",
             "docs/tasks/decisions.md",
+            "docs/tasks/incomplete_labels.md",
             "docs/tasks/large_data.md",
             "docs/tasks/oracles.md",
             "docs/tasks/own_structure.md",

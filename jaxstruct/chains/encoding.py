@@ -29,10 +29,8 @@ from jaxstruct.core.labels import (
     LabelCodec,
     decode,
     encode_open_lists,
-    fit_codec,
+    fit_open_codec,
     flat_labels,
-    is_open,
-    named,
     placed_errors,
 )
 from jaxstruct.core.prepared import Prepared, held, prepared
@@ -268,11 +266,8 @@ def _codec_of(labels: Any, classes: Any, offsets: np.ndarray) -> LabelCodec:
             f"labels[{i}] has {np.diff(bounds)[i]} labels, but sequences[{i}] has "
             f"{np.diff(offsets)[i]} tokens: every token has one label"
         )
-    if is_open(flat):
-        codec = fit_codec(named(flat), classes)
-    else:
-        with placed_errors(offsets):
-            codec = fit_codec(flat, classes)
+    with placed_errors(offsets):
+        codec = fit_open_codec(flat, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
     return codec

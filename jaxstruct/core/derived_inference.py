@@ -8,7 +8,7 @@ and samples are those of a list of scores. Where no list is known, the two best 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -237,6 +237,12 @@ def of_those_that_agree(inference: Inference, restrict: Callable | None) -> Infe
     if restrict is None or log_loss is None or log_loss.func is _log_loss_of_known:
         return inference
     return inference._replace(log_loss=Partial(_log_loss_of_known, log_loss, restrict))
+
+
+def of_whole_outputs(log_loss: Any) -> Any:
+    """The log loss of a structure as it gave it, without what `of_those_that_agree` put around."""
+    wrapped = isinstance(log_loss, Partial) and log_loss.func is _log_loss_of_known
+    return log_loss.args[0] if wrapped else log_loss
 
 
 def checked_inference(problem: Problem, name: str) -> Callable:

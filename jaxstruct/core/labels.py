@@ -206,15 +206,25 @@ def is_open(labels: Iterable[Any]) -> bool:
     return any(label is None or isinstance(label, set) for label in labels)
 
 
-def named(labels: Iterable[Any]) -> list[Hashable]:
-    """The labels that are named, those of sets among them; None names none."""
+def named(labels: Iterable[Any], name: str = "labels") -> list[Hashable]:
+    """The labels that are named, those of sets among them; None names none.
+
+    Raises:
+      ValueError: a label is missing (nan, NaT) or unhashable.
+    """
     found: list[Hashable] = []
-    for label in labels:
-        if isinstance(label, set):
-            found += sorted(label, key=repr)
-        elif label is not None:
-            found.append(label)
+    for i, label in enumerate(labels):
+        if label is not None:
+            own = sorted(label, key=repr) if isinstance(label, set) else [label]
+            found += [_clean(one, i, name) for one in own]
     return found
+
+
+def fit_open_codec(labels: Sequence[Any], classes: Iterable[Hashable] | None = None) -> LabelCodec:
+    """`fit_codec` of labels, of which some may be None or sets."""
+    if not is_open(labels):
+        return fit_codec(labels, classes)
+    return fit_codec(named(labels) if classes is None else [], classes)
 
 
 def possible(codec: LabelCodec, labels: Sequence[Any], name: str = "labels") -> np.ndarray:

@@ -21,7 +21,8 @@ class GraphLabeller(ListEstimator):
 
     X is a list of n graphs, (nodes, edges), (nodes, edges, edge_features) or of networkx, as
     `jaxstruct.graphs.prepare` reads them; y a list of n lists of labels in the order of the
-    nodes, or of mappings node -> label. There is no `partial_fit`.
+    nodes, or of mappings node -> label. In `fit` None is a label that is not known, a set names
+    those that it may be: `fit_latent` trains then. There is no `partial_fit`.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being graphs. objective: a formulation of

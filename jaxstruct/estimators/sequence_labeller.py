@@ -12,7 +12,7 @@ from jaxstruct.chains import ChainEncoding, chain, chain_inputs, label_weights
 from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
 from jaxstruct.core.feature_rows import read_sequences
-from jaxstruct.core.labels import fit_codec, flat_labels, is_open, named, placed_errors
+from jaxstruct.core.labels import fit_open_codec, flat_labels, placed_errors
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
@@ -68,7 +68,7 @@ class SequenceLabeller(ListEstimator):
         if not np.array_equal(bounds, offsets):
             raise ValueError(_mismatch(np.diff(offsets), np.diff(bounds)))
         with placed_errors(offsets):
-            codec = fit_codec(named(flat) if is_open(flat) else flat)
+            codec = fit_open_codec(flat)
         if len(codec.classes) < 2:
             raise ValueError(f"y must name at least two labels, got {codec.classes} alone")
         features = fit_features(rows, min_count=self.min_count)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxstruct.core.checks import as_list, check_flag, check_record
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
     dense_or_sparse,
@@ -20,8 +20,8 @@ from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import (
     LabelCodec,
     decode,
-    encode_lists,
-    fit_codec,
+    encode_open_lists,
+    fit_open_codec,
     flat_labels,
     placed_errors,
 )
@@ -92,7 +92,7 @@ class GraphEncoding(NamedTuple):
         self,
         labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Hashable]],
         graphs: Any = None,
-    ) -> Ragged:
+    ) -> Ragged | Incomplete:
         """The labels of the nodes of n graphs, ragged.
 
         Args:
@@ -102,7 +102,7 @@ class GraphEncoding(NamedTuple):
         Raises:
           ValueError: a label is none of training's, or a mapping does not have the graph's nodes.
         """
-        return encode_lists(self.codec, _in_order(labels, graphs))
+        return encode_open_lists(self.codec, _in_order(labels, graphs))
 
     def decode(self, outputs: Ragged, graphs: Any = None) -> list:
         """The labels of n graphs, such as `predict` returns them.
@@ -211,7 +211,9 @@ def prepare(
       graphs: n graphs: (nodes, edges), (nodes, edges, edge_features) or of networkx. Nodes are rows
         of features of any kind or a mapping node -> row, edges pairs of nodes.
       labels: of each graph a list of labels in the order of its nodes, of any hashable kind, or a
-        mapping node -> label.
+        mapping node -> label. None for a label that is not known, or a set of those that it may
+        be: the outputs are then `Incomplete`, for `jaxstruct.fit_latent`, and with plans for
+        `baselines.fit_random_field`.
       classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: nodes (edges) that must have a named feature for it to count.
       constant: value of a feature that every node has; 0 for none.
@@ -232,7 +234,7 @@ def prepare(
     flat, bounds = flat_labels(_in_order(labels, graphs))
     check_lengths("labels", np.diff(bounds), "graphs", np.diff(offsets))
     with placed_errors(bounds):
-        codec = fit_codec(flat, classes)
+        codec = fit_open_codec(flat, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
     nodes = fit_features(rows, min_count=min_count, constant=constant)

@@ -21,7 +21,12 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_choice
 from jaxstruct.core.contract import Inference, InferenceFacts, Marginals, Problem
-from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
+from jaxstruct.core.derived_inference import (
+    of_whole_outputs,
+    positions,
+    raised_k_best,
+    raised_softmax_margin,
+)
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.elimination import Elimination
@@ -231,6 +236,7 @@ def with_log_loss(problem: Problem, name: str) -> Problem:
     """
     check_choice("name", name, tuple(_APPROXIMATE))
     log_loss = problem.inference.log_loss if isinstance(problem, Problem) else None
+    log_loss = of_whole_outputs(log_loss)
     ours = False
     if isinstance(log_loss, Partial):
         exact = log_loss.func is _log_loss and log_loss.args[0].func is seen_graph
@@ -242,5 +248,6 @@ def with_log_loss(problem: Problem, name: str) -> Problem:
         )
     chosen = _APPROXIMATE[name]
     return problem._replace(
-        inference=problem.inference._replace(log_loss=chosen.log_loss, facts=chosen.facts)
+        model=problem.model._replace(restrict=None),  # no difference of two bounds is a bound
+        inference=problem.inference._replace(log_loss=chosen.log_loss, facts=chosen.facts),
     )

@@ -13,12 +13,13 @@ for label y_v with the weight of class c. Outputs that are found are plain label
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import checked_size, text_of
+from jaxstruct.core.contract import Truth
 from jaxstruct.core.finite import positive_or_one
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import costs
@@ -109,9 +110,12 @@ def weighted_labels(
     return Ragged((y.rows.astype(np.int64) + S * c.rows.astype(np.int64)), y.offsets, -1)
 
 
-def plain_labels(loss: GraphLoss, y: Array) -> Array:
+def plain_labels(loss: GraphLoss, y: Array | Truth) -> Array:
     """Labels 0..S-1 without the classes of their nodes; -1 on padding."""
-    return y if len(loss.weights) == 1 else jnp.where(y >= 0, y % len(loss.costs), y)
+    labels: Any = y.output if isinstance(y, Truth) else y
+    if len(loss.weights) == 1:
+        return labels
+    return jnp.where(labels >= 0, labels % len(loss.costs), labels)
 
 
 def _weights_of(loss: GraphLoss, y_true: Array) -> Array:
@@ -120,15 +124,26 @@ def _weights_of(loss: GraphLoss, y_true: Array) -> Array:
     return jnp.where(y_true >= 0, loss.weights[classes], 0)
 
 
-def node_costs(loss: GraphLoss, y_true: Array) -> Array:
-    """[V, S] what each label would cost at each node, 0 on padding; of an additive loss."""
-    weights = _weights_of(loss, y_true)
-    costs = weights[:, None] * loss.costs[jnp.maximum(plain_labels(loss, y_true), 0)]
+def node_costs(loss: GraphLoss, y_true: Array | Truth) -> Array:
+    """[V, S] what each label would cost at each node, 0 on padding; of an additive loss.
+
+    Of several possible true labels, a `Truth` with bool [V, S] beside it, the cheapest counts.
+    """
+    y, possible = y_true if isinstance(y_true, Truth) else (y_true, None)
+    weights = _weights_of(loss, y)
+    rows = loss.costs[jnp.maximum(plain_labels(loss, y), 0)]
+    if possible is not None:
+        rows = jnp.min(jnp.where(possible[:, :, None], loss.costs, jnp.inf), axis=1)
+        rows = jnp.where((y >= 0)[:, None], rows, 0)
+    costs = weights[:, None] * rows
     return costs / positive_or_one(jnp.sum(weights)) if loss.by_size.value else costs
 
 
-def delta(loss: GraphLoss, y_true: Array, y: Array) -> Array:
+def delta(loss: GraphLoss, y_true: Array | Truth, y: Array) -> Array:
     """Delta(y_true, y) of labellings [V] with -1 on padding."""
+    if isinstance(y_true, Truth):
+        costs, labels = node_costs(loss, y_true), jnp.maximum(plain_labels(loss, y), 0)
+        return jnp.sum(jnp.take_along_axis(costs, labels[:, None], axis=1))
     weights = _weights_of(loss, y_true)
     labels = jnp.maximum(plain_labels(loss, y_true), 0)
     costs = weights * loss.costs[labels, jnp.maximum(plain_labels(loss, y), 0)]

@@ -23,7 +23,15 @@ from jaxstruct.core.checks import (
     checked_dtype,
     checked_size,
 )
-from jaxstruct.core.contract import Inference, InferenceFacts, Model, Padding, Problem, Space
+from jaxstruct.core.contract import (
+    Inference,
+    InferenceFacts,
+    Model,
+    Padding,
+    Problem,
+    Space,
+    Truth,
+)
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
@@ -31,7 +39,7 @@ from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs import decoding as graph_decoding
 from jaxstruct.graphs.decoding import Decoding, View, decode, labelling_oracles, score
 from jaxstruct.graphs.elimination import Elimination
-from jaxstruct.graphs.example_checks import check_graphs
+from jaxstruct.graphs.example_checks import check_graphs, checked_completion
 from jaxstruct.graphs.inference import graph_inference, seen_graph
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs, plain_labels
@@ -131,7 +139,13 @@ def _gram_action(sizes: GraphSizes, symmetric: Static, x: GraphInput, u: GraphTh
     return u._replace(nodes=row_action(x.nodes, nodes), pairs=moved)
 
 
-def _costs(loss: GraphLoss, y_true: Array) -> Array:
+def _restrict(theta: GraphTheta, possible: Array) -> GraphTheta:
+    """theta without the labels that are not possible [V, S]; padding stays as it is."""
+    beyond = jnp.arange(possible.shape[0]) >= theta.number_of_nodes
+    return theta._replace(nodes=jnp.where(possible | beyond[:, None], theta.nodes, -jnp.inf))
+
+
+def _costs(loss: GraphLoss, y_true: Array | Truth) -> Array:
     """[V, S] of an additive loss."""
     if not loss.additive:
         raise ValueError(NOT_ADDITIVE)
@@ -153,9 +167,17 @@ def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
 
 
 def _check(
-    sizes: GraphSizes, way: Decoding, inputs: GraphInput, outputs: np.ndarray | None = None
+    sizes: GraphSizes,
+    way: Decoding,
+    additive: Static,
+    inputs: GraphInput,
+    outputs: np.ndarray | Truth | None = None,
 ) -> None:
     relaxed = way.name == graph_decoding.RELAXED
+    if isinstance(outputs, Truth):
+        if not additive.value:
+            raise ValueError(NOT_ADDITIVE)
+        outputs = checked_completion(sizes.labels, inputs.number_of_nodes, outputs)
     check_graphs(sizes, way.name, inputs, None if relaxed else outputs)
     if relaxed and outputs is not None:
         check_marginals(outputs, "graphs.marginal_outputs")
@@ -180,12 +202,15 @@ def _assembled(
         model, oracles = relaxed_parts(potentials, view)
         inference = Inference(facts=InferenceFacts(advice=graph_decoding.OF_RELAXED))
     else:
-        model = Model(potentials, Partial(score, view), Partial(decode, view), measured)
+        model = Model(
+            potentials, Partial(score, view), Partial(decode, view), measured, restrict=_restrict
+        )
         oracles = labelling_oracles(view, loss.additive, jnp.zeros((), dtype))
         enumerates = Static(way.name == "enumeration")
         inference = graph_inference(Partial(seen_graph, enumerates), view.costs)
     return make_problem(
-        _initial_weights(sizes, dtype), model, oracles, space, Partial(_check, sizes, way),
+        _initial_weights(sizes, dtype), model, oracles, space,
+        Partial(_check, sizes, way, Static(loss.additive)),
         _PADDING_OF_MARGINALS if relaxed else _PADDING, inference, tested=True,
     )  # fmt: skip
 

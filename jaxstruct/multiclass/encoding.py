@@ -21,7 +21,7 @@ from jaxstruct.core.feature_encoding import (
     sparse_from,
 )
 from jaxstruct.core.feature_rows import read_rows
-from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.labels import LabelCodec
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.tables import Table, rankings_by_label
 from jaxstruct.core.types import PyTree
@@ -123,7 +123,7 @@ def prepare(
     labels = as_list("labels", labels, f"a list of n = {read.count} labels, one a row")
     if len(labels) != read.count:
         raise ValueError(f"labels must be n = {read.count}, one a row, got {len(labels)}")
-    codec = fit_codec(codecs.named(labels) if codecs.is_open(labels) else labels, classes)
+    codec = codecs.fit_open_codec(labels, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two classes, got {codec.classes} alone")
     encoding = ClassEncoding(fit_features(read, min_count=min_count, constant=constant), codec)

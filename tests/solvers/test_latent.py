@@ -169,6 +169,56 @@ def test_moved_planes_are_those_of_the_new_completions(kind: str) -> None:
     assert again.statistics.passes < wanted.statistics.passes + found.statistics.passes
 
 
+def same_bits(one: Any, other: Any) -> None:
+    for mine, its in zip(*map(jax.tree.leaves, (one, other)), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(its))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 6])
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(rows: int, tmp_path) -> None:
+    data = case(7, n=8).prepared()
+    path, seen = tmp_path / "a" / "run.npz", []
+    options = {"C": C, "restarts": 1, "seed": 2, "checkpoint": path}
+    whole = js.fit_latent(*data, C=C, restarts=1, seed=2)
+
+    def killed(row: Any) -> None:
+        seen.append(row)
+        if len(seen) > rows:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        js.fit_latent(*data, **options, callback=killed)
+    for _ in range(2):  # the second time of a run that has ended
+        again = js.fit_latent(*data, **options, resume=True)
+        same_bits([again.weights, again.primal, again.dual], [*whole[:1], whole.primal, whole.dual])
+        same_bits(again.state.sets, whole.state.sets)
+        same_bits(again.details.completions.rows, whole.details.completions.rows)
+        same_bits(again.details.trace.objective, whole.details.trace.objective)
+        assert (again.status, again.message) == (whole.status, whole.message)
+    other = options | {"seed": 3, "resume": True}
+    refused("another run: seed was 2, is 3", js.fit_latent, *data, **other)
+    refused("needs checkpoint", js.fit_latent, *data, resume=True)
+    path.write_bytes(path.read_bytes()[:-99])
+    refused("does not end in its digest", js.fit_latent, *data, **options, resume=True)
+
+
+def test_options_of_a_start() -> None:
+    data = case(3, n=8, hidden=0.4).prepared()
+    plain = js.fit_latent(*data, C=C)
+    again = js.fit_latent(*data, C=C, start=plain)
+    assert again.primal <= plain.primal * (1 + 2e-3) and len(again.details.trace.start) <= 3
+    annealed = js.fit_latent(*data, C=C, anneal=(0.01, 0.1)).details.trace
+    paced = js.fit_latent(*data, C=C, self_paced=True).details.trace
+    assert annealed.warm.sum() == plain.details.trace.warm.sum() + 2
+    assert (np.diff(annealed.primal[annealed.warm][-2:]) > 0).all(), "C rises"
+    assert paced.warm.sum() > plain.details.trace.warm.sum() and not paced.warm[-1]
+    other = js.fit_latent(*data, C=C, seed=5, restarts=2)
+    assert other.details.seeds == (5, 6, 7) and len(set(other.details.objectives)) > 1
+    weighted = np.array([2.0, *[1.0] * 6, 0.0])
+    twice = js.fit_latent(*data, C=C, example_weights=weighted)
+    assert twice.status is js.Status.CONVERGED and twice.primal != plain.primal
+
+
 def test_a_stopped_run_says_so_and_what_does_not_fit_is_refused() -> None:
     own = case(0)
     data = own.prepared()

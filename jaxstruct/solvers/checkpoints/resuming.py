@@ -148,7 +148,7 @@ def fingerprint(
     return plain | common | dict(zip(_ARRAYS[1:], (inputs, outputs, *rest), strict=True))
 
 
-def _differences(before: Mapping[str, Any], now: Fingerprint) -> list[str]:
+def run_differences(before: Mapping[str, Any], now: Fingerprint) -> list[str]:
     """What differs between two runs, in words."""
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     return [
@@ -197,7 +197,7 @@ def kept_in(
             "holds no run to resume, as fit(checkpoint=...) writes it: where it is a solution, "
             "start from it by start=load_solution(path, problem)"
         )
-    differ = _differences(before_now, own)
+    differ = run_differences(before_now, own)
     if differ:
         raise checkpoint.error(
             f"is of another run: {'; '.join(differ)}. Give what it was made with, name another "

@@ -22,9 +22,10 @@ of C from a small one up to its own, which is how `anneal` is done.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -37,9 +38,20 @@ from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.status import MESSAGES, Status
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.checkpoints.resuming import in_common
+from jaxstruct.solvers.checkpoints.run_state import check_checkpoint
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.latent.anchoring import anchored
 from jaxstruct.solvers.latent.completion import complete, drawn, some_that_agree
+from jaxstruct.solvers.latent.state import (
+    KINDS,
+    End,
+    LatentFile,
+    Point,
+    Progress,
+    Turn,
+    run_fingerprint,
+)
 from jaxstruct.solvers.loop.trace import trace_of
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.predict import weights_of
@@ -98,15 +110,6 @@ class LatentDetails(NamedTuple):
     objectives: tuple[float, ...]
     rows: np.ndarray
     fingerprint: str
-
-
-class _Point(NamedTuple):
-    """Where a start stands: w, J(w), completions under w, the solution of a convex problem."""
-
-    weights: PyTree
-    objective: float
-    outputs: Buckets
-    solution: Solution
 
 
 class _Given(NamedTuple):
@@ -175,33 +178,8 @@ def _note(
 
 
 def _trace(rows: list) -> LatentTrace:
-    kinds = (int, bool, float, float, float, int, int, int, float)
-    columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
-    return LatentTrace(*(np.array(own, kind) for own, kind in zip(columns, kinds, strict=True)))
-
-
-class _Turn(NamedTuple):
-    """What the next convex problem of a start begins from.
-
-    Fields:
-      outputs: completions. before: the solution of another one, or None. tolerance: of it.
-      now: the point that is known, or None. lower: a bound of the optimum of J.
-    """
-
-    outputs: Buckets
-    before: Solution | None
-    tolerance: float = LOOSE
-    now: _Point | None = None
-    lower: float = 0.0
-
-
-class _End(NamedTuple):
-    """How a start ended."""
-
-    point: _Point
-    status: Status
-    critical_gap: float
-    lower: float
+    columns = zip(*rows, strict=True) if rows else ((),) * len(KINDS)
+    return LatentTrace(*(np.array(own, kind) for own, kind in zip(columns, KINDS, strict=True)))
 
 
 def _changed(before: Buckets, after: Buckets) -> int:
@@ -216,15 +194,15 @@ def _changed(before: Buckets, after: Buckets) -> int:
     return total
 
 
-def _point(given: _Given, found: Solution, outputs: Buckets) -> tuple[_Point, int]:
+def _point(given: _Given, found: Solution, outputs: Buckets) -> tuple[Point, int]:
     """(w with its own completions and J(w), how many of them are new)."""
     done = complete(given.problem, found.weights, given.inputs, outputs)
     saved = given.C * float(np.mean(given.weights * done.gain))
-    point = _Point(found.weights, found.primal - saved, done.outputs, found)
+    point = Point(found.weights, found.primal - saved, done.outputs, found)
     return point, _changed(outputs, done.outputs)
 
 
-def _next(given: _Given, turn: _Turn, number: int) -> _Turn | _End:
+def _next(given: _Given, turn: Turn, number: int) -> Turn | End:
     """Solve one convex problem; see the module."""
     found = _solved(given, turn.outputs, turn.tolerance, turn.before)
     now, bound = turn.now, found.dual - found.certificate.rounding
@@ -235,21 +213,22 @@ def _next(given: _Given, turn: _Turn, number: int) -> _Turn | _End:
     lower = now is None or found.primal <= now.objective
     if lower:
         after, changed = _point(given, found, turn.outputs)
+    elif now is not None:
+        after = now._replace(solution=found)
     assert after is not None, "the first convex problem makes a point"
     stopped = _note(given, number, found, after.objective, changed)
     within = given.tolerance * abs(after.objective)
     gap = after.objective - bound
     if lower and not changed and gap <= within:
-        return _End(after, Status.CONVERGED, gap, turn.lower)
+        return End(after, Status.CONVERGED, gap, turn.lower)
     if now is not None and now.objective - bound <= given.tolerance * abs(now.objective):
         if now.objective - after.objective <= given.tolerance * abs(now.objective):
-            now = now._replace(solution=found)
-            return _End(now, Status.CONVERGED, now.objective - bound, turn.lower)
+            return End(
+                now._replace(solution=found), Status.CONVERGED, now.objective - bound, turn.lower
+            )
     if stopped or not found.status.solved:
         status = Status.STOPPED if stopped else found.status
-        return _End(
-            after._replace(solution=found), status, math.inf if changed else gap, turn.lower
-        )
+        return End(after, status, math.inf if changed else gap, turn.lower)
     if not lower:
         tolerance = max(turn.tolerance / 4, finish)
     elif not changed:
@@ -259,12 +238,12 @@ def _next(given: _Given, turn: _Turn, number: int) -> _Turn | _End:
     else:
         drop = (now.objective - after.objective) / max(abs(after.objective), 1e-300)
         tolerance = min(max(SHARE * drop, finish), turn.tolerance)
-    return _Turn(after.outputs, found, tolerance, after, turn.lower)
+    return Turn(after.outputs, found, tolerance, after, turn.lower)
 
 
 def _warmed(
-    given: _Given, turn: _Turn, number: int, C: float, weights: np.ndarray, tolerance: float = LOOSE
-) -> _Turn:
+    given: _Given, turn: Turn, number: int, C: float, weights: np.ndarray, tolerance: float = LOOSE
+) -> Turn:
     """The start moved to the completions of another convex problem's w."""
     found = _solved(given, turn.outputs, tolerance, turn.before, C, weights)
     done = complete(given.problem, found.weights, given.inputs, turn.outputs)
@@ -272,7 +251,7 @@ def _warmed(
     return turn._replace(outputs=done.outputs, before=found)
 
 
-def _paced(given: _Given, turn: _Turn, number: int) -> _Turn:
+def _paced(given: _Given, turn: Turn, number: int) -> Turn:
     """A self-paced start: examples of small slack first, of larger slack from turn to turn."""
     v, used = given.weights, given.weights > 0
     if turn.before is None:
@@ -295,14 +274,14 @@ def _first(
     seed: int,
     anneal: Sequence[float],
     paced: bool,
-) -> _Turn:
+) -> Turn:
     """Where a start begins: the first by w or by the complete examples, others at random."""
     random = outputs if number == 0 else drawn(given.problem, given.inputs, outputs, seed)
-    turn, whole = _Turn(random, None), given.weights * given.whole
+    turn, whole = Turn(random, None, LOOSE), given.weights * given.whole
     if given.whole.all():
         return turn._replace(tolerance=given.tolerance)
     if number == 0 and w is not None:
-        turn = _Turn(complete(given.problem, w, given.inputs, random).outputs, None)
+        turn = Turn(complete(given.problem, w, given.inputs, random).outputs, None, LOOSE)
     elif number == 0 and whole.any():
         turn = _warmed(given, turn, number, given.C, whole, max(given.tolerance, 1e-2))
         assert turn.before is not None, "warmed"
@@ -313,15 +292,26 @@ def _first(
     return _paced(given, turn, number) if paced else turn
 
 
-def _run(given: _Given, turn: _Turn, number: int) -> _End:
-    """Turn after turn of one start."""
-    for _ in range(given.max_rounds):
-        found = _next(given, turn, number)
-        if isinstance(found, _End):
+def _run(given: _Given, now: Progress, keep: Callable[[Progress], object]) -> End:
+    """Turn after turn of one start, each kept."""
+    while now.rounds < given.max_rounds:
+        assert now.turn is not None, "a start under way"
+        found = _next(given, now.turn, now.number)
+        if isinstance(found, End):
             return found
-        turn = found
-    assert turn.now is not None, "at least one round"
-    return _End(turn.now, Status.PASS_LIMIT, math.inf, turn.lower)
+        now = now._replace(turn=found, rounds=now.rounds + 1, rows=tuple(given.rows))
+        keep(now)
+    assert now.turn is not None and now.turn.now is not None, "at least one round"
+    return End(now.turn.now, Status.PASS_LIMIT, math.inf, now.turn.lower)
+
+
+def _ended(now: Progress, end: End, rows: list) -> Progress:
+    """After a start, the best one so far beside the largest bound."""
+    best, lower = now.best, end.lower if now.best is None else max(end.lower, now.best.lower)
+    if best is None or end.point.objective < best.point.objective:
+        best = end
+    objectives = (*now.objectives, end.point.objective)
+    return Progress(now.number + 1, 0, None, best._replace(lower=lower), objectives, tuple(rows))
 
 
 _MESSAGES = {
@@ -332,7 +322,7 @@ _MESSAGES = {
 }
 
 
-def _message(end: _End, lower: float) -> str:
+def _message(end: End, lower: float) -> str:
     known = (
         f"the optimum is at least {lower:g}" if lower > 0 else "no bound of the optimum is known"
     )
@@ -361,7 +351,7 @@ def _check(problem: Problem, formulation: Formulation, counts: dict[str, Any], a
     if problem.model.complete is None:
         raise ValueError(
             "problem does not say what agrees with an incomplete output: give its Model restrict "
-            "or complete, which classes and chains of this package have"
+            "or complete, which classes, chains and graphs of this package have"
         )
     for name, value in counts.items():
         checked_size(name, value, 0 if name == "restarts" else 1)
@@ -390,6 +380,8 @@ def fit_latent(
     seed: int = 0,
     callback: Callable[[LatentTrace], bool | None] | None = None,
     verbose: bool | str = False,
+    checkpoint: str | os.PathLike | None = None,
+    resume: bool = False,
 ) -> Solution:
     """Train a structural SVM on outputs of which a part is known, by the procedure of the module.
 
@@ -416,6 +408,10 @@ def fit_latent(
       seed: of random completions.
       callback: called after each convex problem with a `LatentTrace` of its row; a true answer ends
         the start.
+      checkpoint: a file for the run so far, written after each convex problem, whole or not at all;
+        the one before stays as `<checkpoint>.previous`.
+      resume: whether to go on with the run of `checkpoint`, where that file is there, to the end
+        that it would have had, bit by bit; all other arguments must be those of the run.
 
     Returns:
       A Solution: weights w, primal J(w), dual the known bound of the optimum of J, gap their
@@ -437,6 +433,7 @@ def fit_latent(
             f"outputs must be jaxstruct.Incomplete, got {text_of(type(outputs).__name__)}: fit is "
             "for outputs that are all known"
         )
+    check_checkpoint(checkpoint, 0, resume, problem)
     x, y = some_that_agree(problem, inputs, outputs, example_weights, seed=seed)
     w = None if start is None else weights_of(problem, start)
     if w is not None:
@@ -449,20 +446,28 @@ def fit_latent(
         problem, formulation, x, rules.C, v, whole, tolerance, finest, max_rounds, callback,
         options, [], time.perf_counter(),
     )  # fmt: skip
+    now, file = Progress(), None
+    if checkpoint is not None:
+        arguments = counts | {"seed": seed, "anneal": list(anneal), "self_paced": self_paced}
+        common = in_common(problem, cast(Any, settings), formulation, rules, 1.0) | arguments
+        file = LatentFile(checkpoint, run_fingerprint(common, x, y, v, w))
+        now = file.read(problem, y) if resume else now
+    keep = (lambda now: None) if file is None else file.write
+    given.rows.extend(now.rows)
     seeds = tuple(range(seed, seed + restarts + 1))
-    ends = []
-    for number, own in enumerate(seeds):
-        turn = _first(given, y, w, number, own, anneal, self_paced)
-        ends.append(_run(given, turn, number))
-    best = min(ends, key=lambda end: end.point.objective)
-    lower = max(end.lower for end in ends)
-    found = best.point.solution
+    while now.number < len(seeds):
+        if now.turn is None:
+            turn = _first(given, y, w, now.number, seeds[now.number], anneal, self_paced)
+            now = now._replace(turn=turn)
+        now = _ended(now, _run(given, now, keep), given.rows)
+        keep(now)
+    best = now.best
+    assert best is not None, "a start"
+    found, objective, lower = best.point.solution, best.point.objective, best.lower
     details = LatentDetails(
         _outputs_of(problem, inputs, x, best.point.outputs), best.critical_gap,
-        _trace(given.rows), seeds, tuple(end.point.objective for end in ends),
-        found.details.rows, found.details.fingerprint,
+        _trace(given.rows), seeds, now.objectives, found.details.rows, found.details.fingerprint,
     )  # fmt: skip
-    objective = best.point.objective
     return found._replace(
         weights=best.point.weights, status=best.status, message=_message(best, lower),
         primal=objective, dual=lower, gap=objective - lower, details=details,
