@@ -12,13 +12,14 @@
               2009, section 5.1) have DNA of yeast with an unknown motif, letters of the background
               as features, too, and a Gibbs sampler beside them; here the letters are drawn, so that
               the true places are known, and only those of the motif are features
+    grid      grids of 5 x 5 cells and three labels, half of the cells of the training grids blank
 
 Methods, where they apply; C' = C / n is one of each task:
 
     known     the same machine, nothing hidden
     latent    `jaxstruct.fit_latent`, the best of 10 starts (motif), 2 (digits) or 3 (offset)
     field     the likelihood of what is known, by a conditional random field
-    rest      the stretches of labelled tokens, as sentences
+    rest      what is labelled alone: stretches of tokens as sentences, cells with their edges
     whole     sentences without a blank alone
     outside   blanks read as the label O
     linear, kernel   classes of the whole input: a linear machine, and (<x, x'> + 1)^3 of unit rows
@@ -28,11 +29,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from experiments.incomplete_labels import parts, tagging
+from experiments.incomplete_labels import grids, parts, tagging
 from experiments.incomplete_labels.options import METHODS, Options
 from experiments.lib import common
 from experiments.lib.plots import Plot, curve_lines
@@ -66,11 +68,8 @@ def run(options: Options) -> common.Outcome:
 
 def _rows(options: Options, dtype: str, task: str, seed: int) -> Iterator[dict[str, Any]]:
     """A row a training on the data of one seed."""
-    if task == "tagging":
-        jobs = tagging.jobs(options, dtype, seed)
-    else:
-        jobs = parts.jobs(task, options, dtype, seed)
-    for job in jobs:
+    of_task = {"tagging": tagging.jobs, "grid": grids.jobs}.get(task, partial(parts.jobs, task))
+    for job in of_task(options, dtype, seed):
         if job.method not in options.methods:
             continue
         watch = Stopwatch()

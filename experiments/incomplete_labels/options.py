@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from experiments.lib import fields
 from experiments.lib.options import flag
-from jaxstruct import Problem, fit, fit_latent
+from jaxstruct import Incomplete, Problem, Ragged, fit, fit_latent
 from jaxstruct.baselines import fit_random_field
 from jaxstruct.core.types import PyTree
 
-TASKS = ("tagging", "digits", "offset", "motif")
+TASKS = ("tagging", "digits", "offset", "motif", "grid")
 METHODS = ("known", "latent", "field", "rest", "whole", "outside", "linear", "kernel")
 
 
@@ -55,6 +57,13 @@ class Job(NamedTuple):
     method: str
     train: Callable[[], Any]
     score: Callable[[Any], float]
+
+
+def incomplete(y: Ragged, blank: np.ndarray, labels: int) -> Incomplete:
+    """The labels without those that are taken away."""
+    known = np.eye(labels, dtype=bool)[y.rows] | blank[:, None]
+    shown = known.argmax(axis=1).astype(np.int32)
+    return Incomplete(Ragged(shown, y.offsets, -1), Ragged(known, y.offsets, False))
 
 
 def trainer(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.corpora.conll2002 import load_conll2002
-from experiments.incomplete_labels.options import Job, Options, trainer
+from experiments.incomplete_labels.options import Job, Options, incomplete, trainer
 from experiments.tasks.news import (
     Corpus,
     as_numbers,
@@ -20,7 +20,7 @@ from experiments.tasks.news import (
     true_labels,
 )
 from experiments.tasks.token_features import fit_token_index
-from jaxstruct import Incomplete, Problem, Ragged, SparseFeatures, predict
+from jaxstruct import Problem, Ragged, SparseFeatures, predict
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.data.conll import Sentence
@@ -76,13 +76,6 @@ def blanks(y: Ragged, share: float, way: str, rng: np.random.Generator) -> np.nd
     starts = y.offsets[:-1] + rng.integers(0, lengths - sizes + 1)
     places = np.arange(len(y.rows))
     return (places >= np.repeat(starts, lengths)) & (places < np.repeat(starts + sizes, lengths))
-
-
-def incomplete(y: Ragged, blank: np.ndarray, labels: int) -> Incomplete:
-    """The labels without those that are taken away."""
-    known = np.eye(labels, dtype=bool)[y.rows] | blank[:, None]
-    shown = known.argmax(axis=1).astype(np.int32)
-    return Incomplete(Ragged(shown, y.offsets, -1), Ragged(known, y.offsets, False))
 
 
 def runs(x: ChainInput, y: Ragged, blank: np.ndarray) -> tuple[ChainInput, Ragged]:

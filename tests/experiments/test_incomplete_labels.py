@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from experiments.corpora.conll2002 import Conll2002
-from experiments.incomplete_labels import command, parts, tagging
-from experiments.incomplete_labels.options import Options
+from experiments.incomplete_labels import command, grids, parts, tagging
+from experiments.incomplete_labels.options import Options, incomplete
 from experiments.lib import common
 from jaxstruct import Ragged, SparseFeatures, check_problem
 from jaxstruct.chains.structure import chain_inputs
@@ -35,7 +35,7 @@ def test_a_stretch_of_each_sentence_has_its_share() -> None:
 
 def test_blanks_are_open_and_what_is_left_is_cut_at_them() -> None:
     blank = np.isin(np.arange(10), [1, 2, 8])
-    open_ = tagging.incomplete(Y, blank, 3)
+    open_ = incomplete(Y, blank, 3)
     assert (open_.known.rows.sum(axis=1) == np.where(blank, 3, 1)).all()
     assert open_.known.rows[np.arange(10), Y.rows].all()
     table = np.arange(20, dtype=np.int32).reshape(10, 2)
@@ -74,6 +74,24 @@ def test_hidden_places_hold_what_is_said() -> None:
     shown = train.places[np.arange(len(train.y)), train.h][:, :-1].sum(axis=1)
     np.testing.assert_allclose(shown, train.whole[:, :-1].sum(axis=1), rtol=1e-5)
     assert len(np.unique(train.h)) == parts.OFFSETS**2
+
+
+def test_cells_that_are_kept_keep_the_edges_between_them() -> None:
+    drawn = grids.drawn(np.random.default_rng(0), 30)
+    cells = drawn.y.reshape(-1, grids.SIZE, grids.SIZE)
+    assert np.mean(cells[:, 1:] == cells[:, :-1]) > 0.5  # of labels at random a third
+    kept = np.random.default_rng(1).random(drawn.y.shape) < 0.5
+    kept[:, 0] = True
+    x, y = grids.graphs(drawn, kept, "float32")
+    for i, (nodes, edges, own) in enumerate(zip(x.nodes, x.edges, y, strict=True)):
+        places = np.flatnonzero(kept[i])
+        assert own.tolist() == drawn.y[i, places].tolist()
+        np.testing.assert_allclose(nodes[:, :-1], drawn.channels[i, places], rtol=1e-6)
+        rows, columns = np.divmod(places, grids.SIZE)
+        apart = abs(np.subtract.outer(rows, rows)) + abs(np.subtract.outer(columns, columns))
+        assert {tuple(sorted(pair)) for pair in edges.tolist()} == {
+            (a, b) for a, b in np.argwhere(apart == 1).tolist() if a < b
+        }
 
 
 def test_a_comparison_is_over_seeds() -> None:
