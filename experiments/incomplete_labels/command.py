@@ -2,7 +2,7 @@
 
     python -m experiments.incomplete_labels
     python -m experiments.incomplete_labels --tasks=motif --seeds=20
-    python -m experiments.incomplete_labels --tasks=tagging --sentences=1500 --seeds=3
+    python -m experiments.incomplete_labels --tasks=tagging --shares=10,30,50,70,90 --sentences=1500
 
     tagging   entities of Spanish news (CoNLL-2002), some token labels taken away: each by itself,
               or a stretch of each sentence

@@ -36,10 +36,10 @@ class Options(fields.Tolerance, fields.Common):
     methods: Sequence[str] = flag(METHODS, "Some of these.", METHODS, some=True)
     seeds: int = flag(5, "Data sets of each task.", least=1)
     shares: Sequence[str] = flag(
-        ("10", "30", "50", "70", "90"), "tagging: labels taken away, in %.", each=checked_share,
+        ("10", "50", "90"), "tagging: labels taken away, in %.", each=checked_share,
         some=True,
     )  # fmt: skip
-    sentences: int = flag(300, "tagging: training sentences.", least=2)
+    sentences: int = flag(200, "tagging: training sentences.", least=2)
     test_sentences: int = flag(500, "tagging: held-out sentences.", least=1)
     examples: int = flag(0, "The others: training examples at most; 0: all of a task.", least=0)
     tolerance: float = 1e-2

@@ -113,7 +113,7 @@ MINUTES = {
     "matching": (6, 0.6),
     "ranking": (10, 0.5),
     "decisions": (40, 0.5),
-    "incomplete_labels": (25, 0.5),
+    "incomplete_labels": (20, 1.5),
     "measures": (10, 0.5),
     "dependencies": (35, 0.5),
     "segments": (7.5, 0.3),
