@@ -15,6 +15,8 @@ is the regret of the decisions that it leads to. W is trained by
     certified    the SPO+ loss as a structural SVM: `jaxstruct.fit`, with a bound of its optimum
     perturbed    the Fenchel-Young loss with Gaussian noise, by Adam
     blackbox     the regret itself, by Adam on the gradient of an interpolation
+    pyepo        the SPO+ loss by PyEPO in torch and the same Adam, of paths and knapsacks, where
+                 pyepo, torch and ortools are installed: --methods=spo_plus,pyepo
 
 Adam starts at 0 and takes --steps steps of --batch examples. Costs are divided by their mean over
 the training data, so that one rate, one noise and one C' = C / n fit all tasks.
@@ -34,6 +36,7 @@ from jax.tree_util import Partial
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag
+from experiments.lib.peers import pyepo_spo_plus, require_pyepo
 from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import jobs_bar
 from experiments.lib.record import Stopwatch
@@ -46,6 +49,8 @@ from jaxstruct.evaluation import mean_and_deviation
 
 CERTIFIED = "certified"
 METHODS = ("squares", "spo_plus", CERTIFIED, "perturbed", "blackbox")
+PYEPO = "pyepo"
+UNPROVEN = {"status": None, "primal": None, "dual": None}
 SIZES = {"path": 5, "knapsack": 32, "salesman": 7}
 """Sides of the grid and items as in the papers; 7 towns, whose 360 round trips are listed."""
 CAPACITY = 20
@@ -63,7 +68,7 @@ class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
     tasks: Sequence[str] = flag(TASKS, "Some of these.", TASKS, some=True)
-    methods: Sequence[str] = flag(METHODS, "Some of these.", METHODS, some=True)
+    methods: Sequence[str] = flag(METHODS, "Some of these.", (*METHODS, PYEPO), some=True)
     degrees: Sequence[str] = flag(
         ("1", "4", "8"), "Degrees of the costs.", each=int, above=0, some=True
     )
@@ -92,6 +97,8 @@ class Data(NamedTuple):
 
 def run(options: Options) -> common.Outcome:
     """Train, test, print the table and write it."""
+    if PYEPO in options.methods:
+        require_pyepo()
     dtype = common.prepare(options)
     settings = [
         (task, float(noise), int(n), int(degree))
@@ -121,15 +128,19 @@ def _best_listed(listed: Array, theta: Array, instance: tuple) -> Array:
     return listed[jnp.argmax(listed.astype(theta.dtype) @ theta)].astype(jnp.int32)
 
 
-def drawn(options: Options, dtype: str, key: Key, seed: int) -> tuple[Decisions, Data, Data]:
-    """(the decision set, training data, test data)."""
-    task, noise, n, degree = key
+def _generator(options: Options, key: Key, seed: int) -> Generator:
+    task, noise, _, degree = key
     numbers = np.random.SeedSequence([options.seed, seed, TASKS.index(task), degree])
     draw = Draw(task, SIZES[task], degree=degree, noise=noise)
-    generator = Generator(draw, int(numbers.generate_state(1)[0]))
-    found, parts = set_of(task, generator.weights), []
+    return Generator(draw, int(numbers.generate_state(1)[0]))
+
+
+def drawn(options: Options, dtype: str, key: Key, seed: int) -> tuple[Decisions, Data, Data]:
+    """(the decision set, training data, test data)."""
+    generator = _generator(options, key, seed)
+    found, parts = set_of(key[0], generator.weights), []
     scale = None
-    for count in (n, TEST):
+    for count in (key[2], TEST):
         x, c = generator(count)
         scale = np.mean(c) if scale is None else scale
         x, c = np.hstack([x, np.ones((count, 1))]).astype(dtype), (c / scale).astype(dtype)
@@ -143,9 +154,17 @@ def _rows(options: Options, dtype: str, key: Key, seed: int) -> Iterator[dict[st
     task, noise, n, degree = key
     setting = {"task": task, "noise": noise, "examples": n, "degree": degree, "seed": seed}
     for method in options.methods:
+        if method == PYEPO and task == "salesman":
+            continue  # it has none without a licensed solver
         for ratio in map(float, options.c_over_n) if method == CERTIFIED else [None]:
             watch = Stopwatch()
-            W, numbers = _trained(options, found, train, method, ratio, seed)
+            if method == PYEPO:
+                weights = _generator(options, key, seed).weights
+                given = task, SIZES[task], weights, CAPACITY, train.x, train.c
+                W = pyepo_spo_plus(*given, options.steps, options.batch, RATE, seed)
+                numbers = UNPROVEN
+            else:
+                W, numbers = _trained(options, found, train, method, ratio, seed)
             spent = watch.numbers(W)
             yield setting | numbers | spent | {
                 "method": method, "c_over_n": ratio,
@@ -158,12 +177,11 @@ def _trained(
     options: Options, found: Decisions, train: Data, method: str, ratio: float | None, seed: int
 ) -> tuple[Any, dict[str, Any]]:
     """(W [p + 1, d], what the training says of itself)."""
-    nothing = {"status": None, "primal": None, "dual": None}
     if method == "squares":
-        return np.linalg.lstsq(train.x, train.c, rcond=None)[0], nothing
+        return np.linalg.lstsq(train.x, train.c, rcond=None)[0], UNPROVEN
     if ratio is None:
         key = jax.random.key(seed)
-        return _by_adam(found, method, options.steps, options.batch, train, key), nothing
+        return _by_adam(found, method, options.steps, options.batch, train, key), UNPROVEN
     problem = decisions.problem(found, train.x.shape[1], dtype=str(train.x.dtype))
     solution = fit(
         problem, DecisionInput(train.x), Truth(train.y, train.c), "svm1_margin",

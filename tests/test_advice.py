@@ -63,5 +63,5 @@ def test_wrong_advice_is_found() -> None:
     """What PairAligner once said of letters: it does not take the argument."""
     wrong = "raise ValueError(\"leave such letters out: unknown='drop'\")"
     assert wrong_advice("alignments", wrong)
-    for right in ("letters='AC'", "alignment_inputs(.., size=(3, 4))"):
+    for right in ("letters='AC'", "pairwise_alignment(.., gaps='linear')"):
         assert not wrong_advice("alignments", wrong.replace("unknown='drop'", right))

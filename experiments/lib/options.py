@@ -181,29 +181,6 @@ def _range(about: Flag) -> str:
     return f" {' and '.join(texts)}" if texts else ""
 
 
-def size_reader(shape: str, example: str) -> Callable[[str], tuple[int, ...]]:
-    """Reads words such as 9x50 into positive integers.
-
-    Args:
-      shape: what the numbers are, such as "labels x length". example: such a word.
-
-    Returns:
-      word -> numbers; it raises ValueError for other words.
-    """
-
-    def read(text: str) -> tuple[int, ...]:
-        parts = text.split("x")
-        if len(parts) != shape.count(" x ") + 1 or not all(_positive(part) for part in parts):
-            raise ValueError(f"got {text!r}, expected {shape}, as {example}")
-        return tuple(map(int, parts))
-
-    return read
-
-
-def _positive(text: str) -> bool:
-    return text.isdecimal() and int(text) > 0
-
-
 def flag_fields(options: type[BaseOptions]) -> dict[str, tuple[type, Flag]]:
     """Field -> its type, one of bool, int, float, str and Sequence, and its `Flag`.
 

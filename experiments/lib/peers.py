@@ -1,9 +1,11 @@
-"""Other people's solvers, set up for our tasks: liblinear (through scikit-learn) and CRFsuite."""
+"""Other people's solvers, set up for our tasks: liblinear by scikit-learn, CRFsuite, PyEPO."""
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,20 +51,6 @@ def linear_svc(C: float, tolerance: float, seed: int = 0) -> Any:
     )  # fmt: skip
 
 
-def objective(weights: np.ndarray, x: Any, labels: np.ndarray, c_over_n: float) -> float:
-    """1/2 |w|^2 + C' sum_i max(0, 1 + max_{y != y_i} <w_y, x_i> - <w_{y_i}, x_i>), float64.
-
-    Args:
-      weights: [d, k]. x: [n, d], dense or SciPy. labels: [n] classes.
-    """
-    scores = np.asarray(x @ weights)
-    rows = np.arange(len(labels))
-    true = scores[rows, labels].copy()
-    scores[rows, labels] = -np.inf
-    slack = np.maximum(0, 1 + scores.max(axis=1) - true)
-    return float(np.sum(weights**2) / 2 + c_over_n * np.sum(slack))
-
-
 def crf_trainer(features: Iterable[Any], labels: Iterable[Sequence[str]], c2: float) -> Any:
     """A trainer of CRFsuite (L-BFGS, L2 penalty c2) that has read sequences; `train(path)`.
 
@@ -93,3 +81,47 @@ def crf_tagger(trainer: Any) -> Any:
         tagger = pycrfsuite.Tagger()  # pyright: ignore[reportAttributeAccessIssue]
         tagger.open_inmemory(Path(path).read_bytes())
     return tagger
+
+
+def require_pyepo() -> None:
+    """Refuse where a package of `pyepo_spo_plus` is missing, before anything is computed.
+
+    Raises:
+      ImportError: one is.
+    """
+    missing = [name for name in ("pyepo", "torch", "ortools") if find_spec(name) is None]
+    if missing:
+        names = " ".join(missing)
+        raise ImportError(f"the method pyepo needs packages: python -m pip install {names}")
+
+
+def pyepo_spo_plus(
+    task: str, size: int, weights: np.ndarray | None, capacity: int,
+    x: np.ndarray, c: np.ndarray, steps: int, batch: int, rate: float, seed: int,
+) -> np.ndarray:  # fmt: skip
+    """[p, d] W of costs x W: SPO+ by PyEPO and Adam, in torch, decisions by OR-tools.
+
+    Args:
+      task, size: "path", of a grid of this side, or "knapsack". weights, capacity: of its items.
+      x, c: [n, p] and [n, d] to learn from. steps, batch, rate, seed: of Adam, from 0.
+    """
+    import torch  # pyright: ignore[reportMissingImports]
+    from pyepo.data.dataset import optDataset  # pyright: ignore[reportMissingImports]
+    from pyepo.func import SPOPlus  # pyright: ignore[reportMissingImports]
+    from pyepo.model import ort  # pyright: ignore[reportMissingImports]
+
+    torch.manual_seed(seed)
+    if task == "path":
+        model = ort.shortestPathModel((size, size), solver="glop")
+    else:
+        model = ort.knapsackModel(np.asarray(weights, float)[None], np.array([capacity], float))
+    data = torch.utils.data.DataLoader(optDataset(model, x, c), batch_size=batch, shuffle=True)
+    linear = torch.nn.Linear(x.shape[1], c.shape[1], bias=False)
+    torch.nn.init.zeros_(linear.weight)
+    loss, optimiser = SPOPlus(model, processes=1), torch.optim.Adam(linear.parameters(), lr=rate)
+    batches = itertools.islice(itertools.chain.from_iterable(itertools.repeat(data)), steps)
+    for features, costs, decided, value in batches:
+        optimiser.zero_grad()
+        loss(linear(features), costs, decided, value).backward()
+        optimiser.step()
+    return linear.weight.detach().numpy().T

@@ -112,7 +112,7 @@ MINUTES = {
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
     "ranking": (10, 0.5),
-    "decisions": (40, 0.5),
+    "decisions": (15, 0.5),
     "incomplete_labels": (20, 1.5),
     "measures": (10, 0.5),
     "dependencies": (35, 0.5),

@@ -87,8 +87,11 @@ class AlignmentEncoding(NamedTuple):
         texts = _sequences("pairs", pairs)
         if len(texts) != len(outputs.begin):
             raise ValueError(f"pairs are {len(texts)}, outputs {len(outputs.begin)}: one each")
-        found = zip(texts, outputs.operations, np.asarray(outputs.begin), strict=True)
-        return [write_rows(WrittenAlignment(*two, np.asarray(ops), at)) for two, ops, at in found]
+        found = zip(texts, outputs.operations, outputs.begin, strict=True)
+        return [
+            write_rows(WrittenAlignment(*two, np.asarray(ops), np.asarray(at)))
+            for two, ops, at in found
+        ]
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int

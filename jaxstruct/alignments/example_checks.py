@@ -36,14 +36,6 @@ def sequences_of(name: str, sequences: Sequence[Any]) -> list[np.ndarray]:
     return [checked_int32(f"{name}[{i}]", row, "m", advice=advice) for i, row in enumerate(rows)]
 
 
-def padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
-    """[n, width] int32 letters, -1 on padding."""
-    table = np.full((len(rows), width), -1, np.int32)
-    for line, row in zip(table, rows, strict=True):
-        line[: len(row)] = row
-    return table
-
-
 def check_letters(name: str, letters: np.ndarray, lengths: np.ndarray, A: int) -> None:
     """Raise ValueError unless rows [.., M] hold `lengths` [..] letters 0..A-1 each."""
     inside = np.arange(letters.shape[-1]) < lengths[..., None]

@@ -47,11 +47,10 @@ from jaxstruct.core.checks import (
     check_choice,
     check_record,
     checked_dtype,
-    checked_size,
-    text_of,
 )
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem
 from jaxstruct.core.largest import largest
+from jaxstruct.core.padding import without_padding
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.spec import array, checked_int32, refuse
@@ -118,18 +117,15 @@ def _best_above(
     return AlignmentOutput(found.operations[at], found.begin[at]), value > above
 
 
-def alignment_inputs(
-    firsts: Sequence[np.ndarray], seconds: Sequence[np.ndarray], size: tuple[int, int] | None = None
-) -> AlignmentInput:
-    """A batch of pairs of sequences: two `Ragged` stores, or padded.
+def alignment_inputs(firsts: Sequence[np.ndarray], seconds: Sequence[np.ndarray]) -> AlignmentInput:
+    """A batch of pairs of sequences, two `Ragged` stores.
 
     Args:
       firsts, seconds: n sequences of letters 0..A-1 each.
-      size: (M, N) to pad to; None for stores.
 
     Raises:
-      ValueError: the two lists differ in length, a sequence is empty, longer than its size, or
-        holds something else than integers.
+      ValueError: the two lists differ in length, a sequence is empty, or holds something else than
+        integers.
     """
     first = alignment_checks.sequences_of("firsts", firsts)
     second = alignment_checks.sequences_of("seconds", seconds)
@@ -137,43 +133,21 @@ def alignment_inputs(
         raise ValueError(
             f"firsts and seconds must be of one length, got {len(first)} and {len(second)}"
         )
-    longest = max(map(len, first)), max(map(len, second))
     lengths = np.array([[len(row) for row in rows] for rows in (first, second)], np.int32).T
-    if size is None:
-        return AlignmentInput(ragged(first, -1), ragged(second, -1), lengths)
-    M, N = _checked_sizes(size, longest)
-    return AlignmentInput(
-        alignment_checks.padded(first, M), alignment_checks.padded(second, N), lengths
-    )
-
-
-def _checked_sizes(size: tuple[int, int], longest: tuple[int, int]) -> tuple[int, int]:
-    """(M, N).
-
-    Raises:
-      ValueError: it is no pair of integers, or less than the longest sequences have.
-    """
-    sizes = as_list("size", size, "(M, N), two integers")
-    if len(sizes) != 2:
-        raise ValueError(f"size must be (M, N), two integers, got {text_of(size)}")
-    M, N = (checked_size(f"size[{side}]", each, 0) for side, each in enumerate(sizes))
-    if M < longest[0] or N < longest[1]:
-        raise ValueError(f"size: got {(M, N)}, but the longest sequences have {longest} letters")
-    return M, N
+    return AlignmentInput(ragged(first, -1), ragged(second, -1), lengths)
 
 
 def alignment_outputs(
-    operations: Sequence[np.ndarray], begin: np.ndarray | None = None, width: int | None = None
+    operations: Sequence[np.ndarray], begin: np.ndarray | None = None
 ) -> AlignmentOutput:
-    """A batch of alignments: a `Ragged` store, or padded.
+    """A batch of alignments, a `Ragged` store of operations.
 
     Args:
       operations: n strings of PAIR, DELETE, INSERT, of any lengths; PADDING may follow.
       begin: [n, 2] letters left out before them; None for none.
-      width: M + N of padded inputs; None for a store.
 
     Raises:
-      ValueError: an alignment has more than `width` operations, or something is no integer.
+      ValueError: something is no integer.
     """
     rows = as_list("operations", operations, "a list of strings of PAIR, DELETE, INSERT")
     rows = [
@@ -184,17 +158,7 @@ def alignment_outputs(
     ]
     begin = np.zeros((len(rows), 2), np.int32) if begin is None else begin
     begin = checked_int32("begin", begin, "n 2", sizes={"n": len(rows)})
-    if width is None:
-        return AlignmentOutput(ragged([_unpadded(row) for row in rows], PADDING), begin)
-    width, longest = checked_size("width", width), max(map(len, rows), default=0)
-    if longest > width:
-        raise ValueError(f"operations: one has {longest}, more than width = M + N = {width}")
-    return AlignmentOutput(alignment_checks.padded(rows, width), begin)
-
-
-def _unpadded(row: np.ndarray) -> np.ndarray:
-    """Operations without the padding at their end."""
-    return row[: int(np.max(np.flatnonzero(row != PADDING), initial=-1)) + 1]
+    return AlignmentOutput(ragged([without_padding(row) for row in rows], PADDING), begin)
 
 
 def _output_sizes(x: AlignmentInput) -> AlignmentOutput:

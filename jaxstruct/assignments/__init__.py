@@ -1,7 +1,7 @@
 """Matchings of two sets: structure, oracles, losses; complete or with unmatched items."""
 
 from jaxstruct.assignments.encoding import prepare
-from jaxstruct.assignments.inputs import MatchingInput, matching_inputs
+from jaxstruct.assignments.inputs import MatchingInput
 from jaxstruct.assignments.oracles.k_best import best_wrong_matching, k_best_matchings
 from jaxstruct.assignments.oracles.matching import best_matching
 from jaxstruct.assignments.potentials import Matching, score_matching
@@ -14,7 +14,6 @@ __all__ = [
     "best_matching",
     "best_wrong_matching",
     "k_best_matchings",
-    "matching_inputs",
     "prepare",
     "score_matching",
 ]

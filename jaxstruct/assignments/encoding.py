@@ -8,10 +8,7 @@ An example is its pairs, or a tuple (pairs, rows, columns) with what is known of
   rows, columns   rows of features, one an item, or a mapping name -> row; None for none
 
 A matching is a list of pairs (row, column), by the names that the example has for items or by
-positions, or a mapping row -> column; what is not there is unmatched. Of positions it may also be a
-list of r integers, the column of each row or -1; a tuple of two arrays, the rows and their columns,
-as `scipy.optimize.linear_sum_assignment` returns them; or an indicator [r, c], a boolean array or a
-SciPy matrix.
+positions, or a mapping row -> column; what is not there is unmatched.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.assignments.inputs import MatchingInput, matching_inputs
+from jaxstruct.assignments.inputs import MatchingInput
 from jaxstruct.assignments.structure import assignment
 from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
@@ -183,11 +180,10 @@ class AssignmentEncoding(NamedTuple):
         pairs = None
         if any(one.pairs is not None for one in read):
             pairs = ragged([_places(one) for one in read], -1)
-        rows, columns = (self._items(read, side) for side in (0, 1))
-        return matching_inputs(
-            _encoded(self.pairs, "examples", [one.features for one in read]),
-            np.array([one.sizes for one in read], np.int32).reshape(-1, 2), pairs=pairs, rows=rows,
-            columns=columns,
+        return MatchingInput(
+            _encoded(self.pairs, "examples", [one.features for one in read]), pairs,
+            self._items(read, 0), self._items(read, 1),
+            np.array([one.sizes for one in read], np.int32).reshape(-1, 2),
         )  # fmt: skip
 
     def _items(self, read: list[_Example], side: int) -> PyTree:
@@ -199,15 +195,16 @@ class AssignmentEncoding(NamedTuple):
                 f"examples[{wrong[0]}] has {has} of {name}, unlike those of training: all have "
                 "them, or none"
             )
-        if features is None:
-            return None
+        if features is None:  # a constant 1 each
+            offsets = np.cumsum([0, *(one.sizes[side] for one in read)])
+            return Ragged(np.ones((offsets[-1], 1), np.float32), offsets)
         return _encoded(features, name, [one.items[side] for one in read])
 
     def outputs(self, matchings: Any, examples: Any) -> Ragged:
         """The matchings of n examples, ragged.
 
         Args:
-          matchings: of each a list of pairs (row, column), or another form of the module.
+          matchings: of each a list of pairs (row, column), or a mapping row -> column.
           examples: the n examples.
 
         Raises:
@@ -227,10 +224,6 @@ class AssignmentEncoding(NamedTuple):
             names = [one.names for one in _examples(examples)]
         rows = zip(names, outputs, strict=True)
         return [_pairs(*own, columns.tolist()) for own, columns in rows]
-
-    def unpadded(self, output: np.ndarray) -> Ragged:
-        """The matching of one padded example [1, R]."""
-        return ragged([output[0]], -1)
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
@@ -270,7 +263,7 @@ def _encoded(features: FeatureEncoding, name: str, rows: list) -> PyTree:
 def _outputs(matchings: Any, read: list[_Example]) -> Ragged:
     listed = as_list("matchings", matchings, "a list of n lists of pairs (row, column)")
     if len(listed) != len(read):
-        raise ValueError(f"matchings are {len(listed)}, examples {len(read)}: one each")
+        raise ValueError(f"matchings must be of n = {len(read)} examples, got {len(listed)}")
     pairs = zip(listed, read, strict=True)
     return ragged([_columns(i, one, own) for i, (one, own) in enumerate(pairs)], -1)
 
@@ -283,7 +276,7 @@ def _columns(i: int, matching: Any, example: _Example) -> np.ndarray:
         None if own is None else {one: place for place, one in enumerate(own)}
         for own in example.names
     ]
-    for pair in _as_pairs(name, matching, example):
+    for pair in _as_pairs(name, matching):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(f"{name} must hold pairs (row, column), got {text_of(pair)}")
         row, column = (
@@ -296,51 +289,16 @@ def _columns(i: int, matching: Any, example: _Example) -> np.ndarray:
     return columns
 
 
-def _as_pairs(name: str, matching: Any, example: _Example) -> list:
-    """The pairs of a matching of any of the forms of this module."""
+def _as_pairs(name: str, matching: Any) -> list:
     if isinstance(matching, Mapping):
         return list(matching.items())
-    pairs = _positions(name, matching, example.sizes)
-    if pairs is None:
-        expected = "a list of pairs (row, column), or a mapping row -> column"
-        return as_list(name, matching, expected)
-    if any(own is not None for own in example.names):
+    of_arrays = isinstance(matching, tuple) and any(isinstance(one, np.ndarray) for one in matching)
+    if of_arrays or getattr(matching, "shape", (0, 2))[1:] != (2,):
         raise ValueError(
-            f"{name} gives positions, but the items have names: give pairs (row, column) of names"
+            f"{name} must be a list of pairs (row, column), or a mapping row -> column: of arrays "
+            "make list(zip(rows, columns)), of an indicator matrix np.argwhere(matrix)"
         )
-    return pairs
-
-
-def _positions(name: str, matching: Any, sizes: tuple[int, int]) -> list | None:
-    """The pairs of a matching that is no list of pairs and gives positions; None of others."""
-    if isinstance(matching, tuple) and len(matching) == 2:
-        rows, columns = matching
-        if isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray):
-            if len(rows) != len(columns):
-                raise ValueError(f"{name} has {len(rows)} rows, but {len(columns)} columns")
-            return list(zip(rows, columns, strict=True))
-    shape = getattr(matching, "shape", ())
-    indicator: Any = matching
-    if hasattr(indicator, "tocsr") or getattr(indicator, "dtype", None) == np.bool_:
-        if shape != sizes:
-            raise ValueError(f"{name} has shape {shape}: expected [r, c] = {[*sizes]}")
-        return list(np.transpose(indicator.nonzero()))
-    if len(shape) == 2 and shape[1] != 2 and shape[0]:
-        raise ValueError(
-            f"{name} must have pairs (row, column), got an array of shape {shape}: of an indicator "
-            f"[r, c] = {[*sizes]} give matching == 1, a boolean array"
-        )
-    if isinstance(matching, (list, tuple, np.ndarray)) and len(matching):
-        kinds = {isinstance(one, (int, np.integer)) and not isinstance(one, bool)
-                 for one in matching}  # fmt: skip
-        if kinds == {True}:
-            if len(matching) != sizes[0]:
-                raise ValueError(
-                    f"{name} has {len(matching)} columns for {sizes[0]} rows: one a row, -1 where "
-                    "it is unmatched"
-                )
-            return [(i, int(j)) for i, j in enumerate(matching) if j != -1]
-    return None
+    return as_list(name, matching, "a list of pairs (row, column), or a mapping row -> column")
 
 
 def _place(name: str, side: int, item: Any, places: dict | None, size: int) -> int:
@@ -366,7 +324,7 @@ def prepare(
 
     Args:
       examples: n examples, see the module.
-      matchings: of each a list of pairs (row, column), or another form of the module.
+      matchings: of each a list of pairs (row, column), or a mapping row -> column.
       min_count: pairs (items) that must have a named feature for it to count.
       constant: value of a feature of every item that has features; 0 for none.
       options: those of `assignment` but the numbers of features.

@@ -27,7 +27,7 @@ def allowed_pairs(inputs: MatchingInput) -> np.ndarray:
 
 def check_inputs(inputs: Any, widths: tuple[int, int, int], complete: bool) -> None:
     """Raise ValueError unless inputs are padded sets with features of these widths."""
-    check_record("inputs", inputs, MatchingInput, "matching_inputs")
+    check_record("inputs", inputs, MatchingInput, "jaxstruct.assignments.prepare")
     options = "number_of_features", "row_features", "column_features"
     axes: dict[str, int] = dict(zip(options, widths, strict=True))
     for field, letter, option in zip(("features", "rows", "columns"), "PRC", options, strict=True):

@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 from jaxstruct.assignments.oracles.k_best import k_best_matchings
 from jaxstruct.assignments.potentials import MatchingTheta, oracle_arguments
 from jaxstruct.core.contract import Inference, InferenceFacts
-from jaxstruct.core.derived_inference import raised_k_best
+from jaxstruct.core.derived_inference import with_raised
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
 
@@ -49,10 +49,9 @@ def matching_inference(complete: bool, raised: Partial) -> Inference:
       complete: of `best_matching`.
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y).
     """
-    k_best = Partial(_k_best, Static(complete))
-    return Inference(
-        k_best=k_best,
-        augmented_k_best=Partial(raised_k_best, k_best, raised),
+    own = Inference(
+        k_best=Partial(_k_best, Static(complete)),
         most_outputs=Partial(_most_outputs, Static(complete)),
         facts=InferenceFacts(advice=ADVICE),
     )
+    return with_raised(own, raised)

@@ -18,8 +18,9 @@ from jax.tree_util import Partial
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.plane_lookup import look_up
 from jaxstruct.chains.token_features import Window, tokens_at
-from jaxstruct.chains.token_steps import Moved, add_token, put, scores_of
+from jaxstruct.chains.token_steps import Moved, add_token, scores_of
 from jaxstruct.core import contract
+from jaxstruct.core.loops import put, when
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
 
@@ -84,11 +85,11 @@ def _differences_of_one(w: PyTree, y: Array) -> Differences:
         found = differs[t]
         for back in range(reach):
             found = found | (read[jnp.maximum(t - back, 0)] & (t >= back))
-        return found.astype(jnp.int32)
+        return found
 
     def keep(t: Array, labels: Array) -> Array:
         column = jax.lax.dynamic_slice_in_dim(y, t, 1, 1)[:, 0]
-        return jax.lax.fori_loop(0, near(t), lambda _, to: put(to, t, column), labels)
+        return when(near(t), lambda to: put(to, t, column), labels)
 
     labels = jax.lax.fori_loop(0, T, keep, jnp.full((T, K), -1, kind))
     last = jnp.maximum(jnp.sum(real, dtype=jnp.int32) - 1, 0)
@@ -214,10 +215,9 @@ def _moved(c: Array) -> Moved:
 
 
 def _differ(moved: Moved, labels: Array) -> Array:
-    """int32: 1 where the moved planes have different labels [K], else 0: their c sum to 0."""
+    """Whether the moved planes have different labels [K]; where not, their c sum to 0."""
     first = labels[moved.slots[0]]
-    none = jnp.int32(0)
-    return moved.along(lambda k, found: found | (labels[k] != first).astype(jnp.int32), none)
+    return moved.along(lambda k, found: found | (labels[k] != first), jnp.array(False))
 
 
 def add(
@@ -235,11 +235,8 @@ def add(
 
         def token(t: Array, u: Array) -> Array:
             labels = example.labels(t)
-
-            def move(_: Array, u: Array) -> Array:
-                return add_token(u, example.features(t), moved, labels)
-
-            return jax.lax.fori_loop(0, _differ(moved, labels), move, u)
+            differ = _differ(moved, labels)
+            return when(differ, lambda u: add_token(u, example.features(t), moved, labels), u)
 
         def entries(flat: Array, places: Array, factor: Array | int) -> Array:
             def one(k: Array, flat: Array) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +12,6 @@ from jaxstruct.chains.example_checks import check_allowed
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.checks import check_record
 from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     SPARSE_COLUMNS,
@@ -27,14 +25,13 @@ from jaxstruct.core.feature_encoding import (
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import (
     LabelCodec,
-    decode,
+    codec_of_lists,
+    decode_lists,
     encode_open_lists,
     fit_open_codec,
-    flat_labels,
-    placed_errors,
 )
 from jaxstruct.core.prepared import Prepared, held, prepared
-from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
 from jaxstruct.kernels.anchors import Anchors, fit_anchors
 
@@ -79,11 +76,7 @@ class ChainEncoding(NamedTuple):
     def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
         """The labels of n sequences, such as `predict` returns them; these are not needed."""
         del sequences
-        return _labels_of(self.codec, outputs)
-
-    def unpadded(self, output: np.ndarray) -> Ragged:
-        """The labels of one padded sequence [1, T]."""
-        return ragged([output[0][output[0] >= 0]], -1)
+        return decode_lists(self.codec, outputs)
 
     def to_store(self, inputs: ChainInput, outputs: Ragged) -> dict[str, np.ndarray]:
         """The columns of ragged sequences of sparse tokens and their labels."""
@@ -158,11 +151,7 @@ class KernelChainEncoding(NamedTuple):
     def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
         """The labels of n sequences, such as `predict` returns them; these are not needed."""
         del sequences
-        return _labels_of(self.codec, outputs)
-
-    def unpadded(self, output: np.ndarray) -> Ragged:
-        """The labels of one padded sequence [1, T]."""
-        return ragged([output[0][output[0] >= 0]], -1)
+        return decode_lists(self.codec, outputs)
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
@@ -170,13 +159,6 @@ class KernelChainEncoding(NamedTuple):
         """The anchors of the largest coefficients of each label, transitions, and the others."""
         del options
         return weights_by_name(self.anchors.names, self.codec.texts, weights, largest)
-
-
-def _labels_of(codec: LabelCodec, outputs: Ragged) -> list[list[Hashable]]:
-    """The labels of n outputs, as lists."""
-    check_record("outputs", outputs, Ragged, "predict")
-    flat = decode(codec, outputs.rows)
-    return [flat[begin:end] for begin, end in itertools.pairwise(outputs.offsets.tolist())]
 
 
 def prepare(
@@ -208,7 +190,7 @@ def prepare(
     """
     sequences, labels = held(sequences), held(labels)
     rows, offsets = read_sequences("sequences", sequences)
-    codec = _codec_of(labels, classes, offsets)
+    codec = codec_of_lists(labels, classes, "sequences", offsets, fit_open_codec)
     encoding = ChainEncoding(fit_features(rows, min_count=min_count, constant=constant), codec)
     return _within_rules(prepared(encoding, sequences, encoding.outputs(labels), options))
 
@@ -235,7 +217,7 @@ def prepare_kernel(
     """
     sequences, labels = held(sequences), held(labels)
     rows, offsets = read_sequences("sequences", sequences)
-    codec = _codec_of(labels, classes, offsets)
+    codec = codec_of_lists(labels, classes, "sequences", offsets, fit_open_codec)
     anchors = fit_anchors(kernel, None, min_count, rows)
     encoding = KernelChainEncoding(anchors, codec)
     places = np.arange(len(anchors), dtype=np.int32)
@@ -250,24 +232,3 @@ def _within_rules(data: Prepared) -> Prepared:
     if rules is not None and not isinstance(labels, Incomplete):
         check_allowed(rules, labels.rows, labels.offsets, "labels", data.encoding.codec.texts)
     return data
-
-
-def _codec_of(labels: Any, classes: Any, offsets: np.ndarray) -> LabelCodec:
-    """The codec of the labels of sequences; ValueError unless every token has one."""
-    flat, bounds = flat_labels(labels)
-    if len(bounds) != len(offsets):
-        raise ValueError(
-            f"labels must be of n = {len(offsets) - 1} sequences, got {len(bounds) - 1} lists"
-        )
-    wrong = np.flatnonzero(np.diff(bounds) != np.diff(offsets))
-    if wrong.size:
-        i = wrong[0]
-        raise ValueError(
-            f"labels[{i}] has {np.diff(bounds)[i]} labels, but sequences[{i}] has "
-            f"{np.diff(offsets)[i]} tokens: every token has one label"
-        )
-    with placed_errors(offsets):
-        codec = fit_open_codec(flat, classes)
-    if len(codec.classes) < 2:
-        raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
-    return codec

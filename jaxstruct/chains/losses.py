@@ -23,6 +23,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import text_of
+from jaxstruct.core.loss_functions import OF_JAX, check_loss_function
 from jaxstruct.core.spec import costs
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
@@ -90,28 +91,6 @@ def _any(level: Array, length: Array) -> Array:
     return jnp.minimum(level, 1)
 
 
-def _check_function(function: Callable) -> None:
-    """Raise ValueError unless a loss function makes a scalar of a level and a length."""
-    number = jax.ShapeDtypeStruct((), jnp.int32)
-    expected = (
-        "loss must be a function (level, length) -> a scalar Delta, of JAX numbers (jnp.where, not "
-        "if)"
-    )
-    try:
-        found = jax.eval_shape(function, number, number)
-    except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        raise ValueError(f"{expected}; it raised {type(error).__name__}: {first[:200]}") from error
-    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(found)]
-    if shapes != [()] or not hasattr(found, "dtype"):
-        raise ValueError(
-            f"{expected}, got {type(found).__name__} of shapes {shapes[:3]}: costs of pairs of "
-            "labels go in as an [S, S] matrix"
-        )
-    if not jnp.issubdtype(found.dtype, jnp.number):
-        raise ValueError(f"{expected}, got dtype {found.dtype}")
-
-
 def chain_loss(
     loss: str | Callable[[Array, Array], Array] | np.ndarray, labels: int, dtype: str
 ) -> ChainLoss:
@@ -135,7 +114,9 @@ def chain_loss(
             )
         return table[loss]
     if callable(loss):
-        _check_function(loss)
+        expected = f"loss must be a function (level, length) -> a scalar Delta, {OF_JAX}"
+        expected = f"{expected}; costs of pairs of labels go in as an [S, S] matrix"
+        check_loss_function(loss, expected, np.int32, np.int32)
         function = loss if isinstance(loss, Partial) else Partial(loss)
         return ChainLoss(function, None, LossKind(False, False, dtype))
     advice = f"; or give a name of {NAMES}, or a function of (level, length)"

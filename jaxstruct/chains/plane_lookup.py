@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.token_features import Window, tokens_at
-from jaxstruct.chains.token_steps import Moved, add_token, put, scores_of
+from jaxstruct.chains.token_steps import Moved, add_token, scores_of
 from jaxstruct.core.contract import LookedUp
+from jaxstruct.core.loops import for_each, put, when
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
 
@@ -73,10 +74,8 @@ def _by_features(tokens: _Tokens, theta: ChainTheta, y_true: Array, y: Array) ->
 
     def add(s: Array, u: Array) -> Array:
         labels = jnp.stack([y_true[s], y[s]])
-        differs = (labels[0] != labels[1]).astype(jnp.int32)
-        return jax.lax.fori_loop(
-            0, differs, lambda _, u: add_token(u, tokens.features(s), pair, labels), u
-        )
+        differ = labels[0] != labels[1]
+        return when(differ, lambda u: add_token(u, tokens.features(s), pair, labels), u)
 
     u = jax.lax.fori_loop(0, theta.length, add, jnp.zeros((d, S) if sparse else (S, d), dtype))
 
@@ -155,10 +154,6 @@ def look_up(
             known=found.known | jnp.all(own == y),
         )
 
-    def of_slot(k: Array, found: LookedUp) -> LookedUp:
-        held = occupied[k].astype(jnp.int32)
-        return jax.lax.fori_loop(0, held, lambda _, found: of_plane(k, found), found)
-
     zeros = jnp.zeros(planes.shape[1], theta.emissions.dtype)
     nothing = LookedUp(zeros, zeros, truth - _score(seen, y), jnp.array(False))
-    return jax.lax.fori_loop(0, planes.shape[1], of_slot, nothing)
+    return for_each(occupied, of_plane, nothing)

@@ -442,19 +442,13 @@ def _model(tables: _Chain) -> Model:
     )  # fmt: skip
 
 
-def _oracles(tables: _Chain, slack_search: bool) -> Oracles:
-    """Levels of the loss are enumerated where there are levels and nothing searches."""
+def _oracles(tables: _Chain) -> Oracles:
     additive = tables.loss.costs is not None
-    if slack_search and not additive:
-        raise ValueError(
-            "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
-        )
-    levels = not slack_search
     return Oracles(
         loss_augmented_decode=Partial(_loss_augmented, tables) if additive else None,
         best_wrong=Partial(_best_wrong, tables),
-        level_losses=Partial(_level_losses, tables) if levels else None,
-        best_by_level=Partial(_best_by_level, tables) if levels else None,
+        level_losses=Partial(_level_losses, tables),
+        best_by_level=Partial(_best_by_level, tables),
     )
 
 
@@ -485,7 +479,6 @@ def chain(
     pair_features: bool = False,
     window: int = 0,
     loss: str | Callable[[Array, Array], Array] | np.ndarray = "hamming",
-    slack_search: bool = False,
     constraints: Constraints | None = None,
     dtype: str = "float32",
 ) -> Problem:
@@ -511,9 +504,6 @@ def chain(
         number of wrong labels, or an [S, S] matrix of costs. Slack re-scaling is exact for costs
         that are multiples of a common unit, m units the largest, m <= 64 and m T <= 1024, at
         2 + m T levels; of other costs it has a bound that is close for few of them.
-      slack_search: search the most violated output of slack re-scaling with plain decodes (an
-        additive loss only), instead of enumerating all levels: T + 1 of Hamming. Its bound is
-        loose (a gap of a tenth and more), so runs end INEXACT_ORACLE; for long sequences.
       constraints: label sequences that are no outputs. Inputs of a length of which they allow none
         are refused (`NoOutput`); `model.decode`, which cannot refuse, gives -1 throughout.
       dtype: "float32" or "float64".
@@ -527,14 +517,13 @@ def chain(
     """
     d, S, dtype = number_of_features, number_of_labels, checked_dtype(dtype)
     chain_checks.check_options(d, S, order, eta)
-    flags = dict(start_stop=start_stop, pair_features=pair_features, slack_search=slack_search)
-    for name, flag in flags.items():
-        check_flag(name, flag)
+    check_flag("start_stop", start_stop)
+    check_flag("pair_features", pair_features)
     span = Window(checked_size("window", window, 0), d)
     tables = _tables(S, eta, span, loss, constraints, dtype)
     zero = _initial_weights(span.blocks * d, S, order, start_stop, pair_features, dtype)
     return make_problem(
-        zero, _model(tables), _oracles(tables, slack_search), _space(tables, zero, pair_features),
+        zero, _model(tables), _oracles(tables), _space(tables, zero, pair_features),
         Partial(_check, tables, d, S), _PADDING,
         chain_inference(S, Partial(_allow, tables), Partial(_raised, tables)),
         tested=not callable(loss),

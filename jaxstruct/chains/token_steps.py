@@ -12,12 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.chains.token_features import KernelTokens, token_scores
+from jaxstruct.core.loops import put
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
-
-
-def put(to: Array, at: Array, row: Array) -> Array:
-    """to with row number `at` replaced."""
-    return jax.lax.dynamic_update_slice_in_dim(to, row[None].astype(to.dtype), at, 0)
 
 
 class Moved(NamedTuple):

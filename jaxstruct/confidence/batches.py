@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -48,19 +49,14 @@ class Call(NamedTuple):
     before: tuple
     after: tuple = ()
 
-    def bytes(self, inputs: PyTree, rows: int) -> tuple[int, int]:
-        """(of the arrays at once, of the results) of a call of so many rows of inputs.
+    def bytes(self, inputs: PyTree, rows: int) -> int:
+        """Of the arrays at once of a call of so many rows of inputs.
 
         It is compiled and not run; a compiler that does not say what it holds gives the results.
         """
         given = (*self.before, shapes(inputs, rows), *self.after)
-        results = nbytes(jax.eval_shape(self.program.function, *given))
-        return self.program.peak_bytes(*given) or results, results
-
-    def rows_within(self, inputs: PyTree, batch: int) -> tuple[int, int]:
-        """(inputs at a time, at most `batch` and of a power of 2 that holds all; their bytes)."""
-        rows = min(batch, 1 << max(rows_of(inputs) - 1, 0).bit_length())
-        return rows_within(self.name, lambda rows: self.bytes(inputs, rows)[0], rows)
+        held = self.program.peak_bytes(*given)
+        return held or nbytes(jax.eval_shape(self.program.function, *given))
 
 
 def shapes(tree: PyTree, rows: int) -> PyTree:
@@ -75,8 +71,8 @@ def nbytes(tree: PyTree) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def rows_within(name: str, bytes_of: Callable[[int], int], rows: int) -> tuple[int, int]:
-    """(the most rows up to so many whose call takes at most `CALL_BYTES`, or one; its bytes).
+def rows_within(name: str, bytes_of: Callable[[int], int], rows: int) -> int:
+    """The most rows up to so many whose call takes at most `CALL_BYTES`, or one.
 
     Args:
       name: of the public function. bytes_of: rows -> bytes at once.
@@ -89,7 +85,7 @@ def rows_within(name: str, bytes_of: Callable[[int], int], rows: int) -> tuple[i
         rows = min(rows // 2, 1 << (max(1, rows * CALL_BYTES // held).bit_length() - 1))
         held = bytes_of(rows)
     check_bytes(name, held)
-    return rows, held
+    return rows
 
 
 def check_bytes(name: str, held: int) -> None:
@@ -111,7 +107,8 @@ def in_batches(call: Call, inputs: PyTree, batch: int) -> PyTree:
         last one is filled up.
     """
     n = rows_of(inputs)
-    batch, _ = call.rows_within(inputs, batch)
+    most = min(batch, 1 << max(n - 1, 0).bit_length())
+    batch = rows_within(call.name, partial(call.bytes, inputs), most)
     inputs = pad_examples(inputs, -(-n // batch) * batch)
     pieces = (
         jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs) for at in range(0, n, batch)

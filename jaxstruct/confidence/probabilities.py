@@ -66,16 +66,6 @@ def _losses_batch(problem: Problem, weights: PyTree, examples: tuple, b: Array) 
 _marginals, _sampled, _losses = map(program, (_marginals_batch, _sampled_batch, _losses_batch))
 
 
-def marginals_call(problem: Problem, weights: PyTree, b: Array) -> Call:
-    """`marginals` of a batch of inputs."""
-    return Call("marginals", _marginals, (bare(problem), weights), (b,))
-
-
-def sample_call(problem: Problem, weights: PyTree, b: Array) -> Call:
-    """`sample` of a batch of inputs with keys [n, number, ..] as numbers."""
-    return Call("sample", _sampled, (bare(problem), weights), (b,))
-
-
 def _checked(problem: Problem, given: Any, temperature: Any, wanted: str) -> tuple[PyTree, Array]:
     """(weights, 1 / T).
 
@@ -131,7 +121,7 @@ def marginals(
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)
     weights, b = _checked(problem, weights, temperature, "marginals")
-    call = marginals_call(problem, weights, b)
+    call = Call("marginals", _marginals, (bare(problem), weights), (b,))
     parts = [in_batches(call, part, batch) for part in buckets.parts]
     ragged = bool(ragged_leaves(inputs)) or isinstance(inputs, Buckets)
     count = len(parts)
@@ -172,7 +162,7 @@ def sample(
     weights, b = _checked(problem, weights, temperature, "sample")
     n = sum(map(len, buckets.index))
     keys = np.asarray(jax.random.key_data(jax.random.split(key, (n, number))))
-    call = sample_call(problem, weights, b)
+    call = Call("sample", _sampled, (bare(problem), weights), (b,))
     parts = [
         in_batches(call, (part, keys[index]), batch)
         for part, index in zip(buckets.parts, buckets.index, strict=True)

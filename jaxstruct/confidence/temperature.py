@@ -162,7 +162,7 @@ def fit_temperature(
         return bare(problem), weights, tuple(_in_blocks(x, y, batch) for x, y in parts), n
 
     one = jnp.ones((), dtype)
-    batch, _ = rows_within(
+    batch = rows_within(
         "fit_temperature", lambda batch: _evaluated.peak_bytes(*given(batch), one) or 0, batch
     )
     whole = given(batch)

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.in_turn import Row, entry, in_turn, put
+from jaxstruct.core.loops import when
 from jaxstruct.core.types import Array
 
 NONE = -1
@@ -125,12 +126,7 @@ def _assigned(costs: Array | Row, rows: Array | Row) -> Array:
         found = jax.lax.while_loop(
             lambda now: now.end == NONE, lambda now: _step(costs, dual, now), start
         )
-        possible = found.end <= M
-
-        def move(_: Array, dual: _Dual) -> _Dual:
-            return _moved_up(dual, row, found)
-
-        return jax.lax.fori_loop(0, possible.astype(jnp.int32), move, dual)
+        return when(found.end <= M, lambda dual: _moved_up(dual, row, found), dual)
 
     nothing = _Dual(
         jnp.full(N, NONE, jnp.int32), jnp.full(M, NONE, jnp.int32), jnp.zeros(N, dtype),

@@ -149,6 +149,20 @@ def check_integers(name: str, array: np.ndarray, shape: tuple[int, ...] | None =
         raise ValueError(f"{name} must be integers, got dtype {np.asarray(array).dtype}")
 
 
+def check_one_each(name: str, lengths: np.ndarray, of: str, wanted: np.ndarray) -> None:
+    """Raise ValueError unless each of n lists has as many entries as its example in another one.
+
+    Args:
+      lengths: [m] of the lists called `name`. wanted: [n] of those called `of`.
+    """
+    if len(lengths) != len(wanted):
+        raise ValueError(f"{name} must be of n = {len(wanted)} {of}, got {len(lengths)}")
+    wrong = np.flatnonzero(lengths != wanted)
+    if wrong.size:
+        i, more = wrong[0], f"but {of}[{wrong[0]}] has {wanted[wrong[0]]}: one each"
+        raise ValueError(f"{name}[{i}] has {lengths[i]} entries, {more}")
+
+
 def check_no_feature_twice(name: str, indices: np.ndarray, values: np.ndarray) -> None:
     """Raise ValueError where a row of sparse features names a feature twice.
 
@@ -250,6 +264,15 @@ def as_list(name: str, value: Any, expected: str, *, letters: bool = False) -> l
     except TypeError:
         pass
     raise ValueError(f"{name} must be {expected}, got {text_of(value)}")
+
+
+def distinct_texts(name: str, value: object) -> tuple[str, ...]:
+    """The texts of a list or tuple, each there once."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f"{name} must be texts, got {text_of(value)}")
+    if len(set(value)) != len(value):
+        raise ValueError(f"{name} has a text twice")
+    return tuple(value)
 
 
 class NoOutput(ValueError):

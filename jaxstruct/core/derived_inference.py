@@ -85,6 +85,21 @@ def raised_k_best(
     return outputs, scores > -jnp.inf
 
 
+def with_raised(given: Inference, raised: Partial) -> Inference:
+    """An inference with what follows from potentials that the loss is added to.
+
+    Args:
+      given: its k_best, and its log_loss where it has one, are asked of such potentials.
+      raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y); it raises ValueError
+        where the loss is not additive.
+    """
+    log_loss = given.log_loss
+    return given._replace(
+        softmax_margin=log_loss and Partial(raised_softmax_margin, log_loss, raised),
+        augmented_k_best=Partial(raised_k_best, given.k_best, raised),
+    )
+
+
 def _scores(listing: Listing, theta: PyTree) -> tuple[PyTree, Array]:
     """(all outputs, their scores), what decode finds first; -inf where none stands."""
     outputs, real = listing.outputs(theta, listing.decode(theta))

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.loops import put
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
 TOGETHER = 4
@@ -59,8 +60,7 @@ def add_to_rows(table: Array, x: PyTree, u: Array) -> Array:
     if isinstance(x, SparseFeatures):
 
         def of_feature(j: Array, table: Array) -> Array:
-            row = table[x.indices[j]] + x.values[j] * u
-            return jax.lax.dynamic_update_slice_in_dim(table, row[None], x.indices[j], 0)
+            return put(table, x.indices[j], table[x.indices[j]] + x.values[j] * u)
 
         return jax.lax.fori_loop(0, moves * _real(table, x), of_feature, table)
     return jax.lax.fori_loop(0, moves, lambda _, table: table + x[:, None] * u[None], table)

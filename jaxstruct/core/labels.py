@@ -7,7 +7,7 @@ import difflib
 import itertools
 import numbers
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_list, check_record, text_of
+from jaxstruct.core.checks import as_list, check_one_each, check_record, text_of
 from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array
@@ -269,6 +269,31 @@ def encode_lists(codec: LabelCodec, labels: Iterable[Iterable[Hashable]]) -> Rag
     flat, offsets = flat_labels(labels)
     with placed_errors(offsets):
         return Ragged(encode(codec, flat), offsets, -1)
+
+
+def decode_lists(codec: LabelCodec, outputs: Ragged) -> list[list[Hashable]]:
+    """The labels of n lists of indices."""
+    check_record("outputs", outputs, Ragged, "predict")
+    flat = decode(codec, outputs.rows)
+    return [flat[begin:end] for begin, end in itertools.pairwise(outputs.offsets.tolist())]
+
+
+def codec_of_lists(
+    labels: Any, classes: Any, of: str, offsets: np.ndarray, fit: Callable = fit_codec
+) -> LabelCodec:
+    """The codec of n lists of labels; ValueError unless each entry of n examples has one.
+
+    Args:
+      classes: as in `fit_codec`. of: what the examples are called. offsets: [n + 1] of theirs.
+      fit: makes the codec, `fit_open_codec` where some labels may be None or sets.
+    """
+    flat, bounds = flat_labels(labels)
+    check_one_each("labels", np.diff(bounds), of, np.diff(offsets))
+    with placed_errors(offsets):
+        codec = fit(flat, classes)
+    if len(codec.classes) < 2:
+        raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
+    return codec
 
 
 def encode_open_lists(codec: LabelCodec, labels: Iterable[Iterable[Any]]) -> Ragged | Incomplete:

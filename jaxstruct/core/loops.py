@@ -1,4 +1,4 @@
-"""Scans that end before their last row: how many rows count is a number, not a shape."""
+"""Loops that turn as often as an example needs, by numbers of the program, and without scatters."""
 
 from __future__ import annotations
 
@@ -49,3 +49,23 @@ def scan_first(
         return carry, jax.tree.map(lambda to, one: to.at[at].set(one), held, new)
 
     return jax.lax.fori_loop(0, count, turn, (carry, results))
+
+
+def put(to: Array, at: Array, row: Array) -> Array:
+    """to with row (or entry) number `at` replaced."""
+    return jax.lax.dynamic_update_slice_in_dim(to, row[None].astype(to.dtype), at, 0)
+
+
+def when(true: Array, step: Callable, state: PyTree) -> PyTree:
+    """step(state) where true, else the state: a loop of one turn or none works in place, the
+    branches of a conditional copy what they return."""
+    return jax.lax.fori_loop(0, true.astype(jnp.int32), lambda _, state: step(state), state)
+
+
+def for_each(true: Array, step: Callable, state: PyTree) -> PyTree:
+    """step(k, state) for every k at which true [K] is, in order."""
+
+    def turn(k: Array, state: PyTree) -> PyTree:
+        return when(true[k], lambda state: step(k, state), state)
+
+    return jax.lax.fori_loop(0, true.shape[0], turn, state)

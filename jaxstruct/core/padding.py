@@ -286,7 +286,7 @@ def restored(padding: Padding, inputs: Buckets, outputs: tuple[PyTree, ...]) -> 
 
     def of_leaf(size: int, *leaves: np.ndarray) -> np.ndarray | Ragged:
         if size:
-            return _unpadded(leaves).take(order)
+            return unpadded(*leaves).take(order)
         if len({leaf.shape[1:] for leaf in leaves}) > 1:
             raise ValueError(
                 f"outputs have shapes {[leaf.shape for leaf in leaves]}, and the structure does "
@@ -297,7 +297,7 @@ def restored(padding: Padding, inputs: Buckets, outputs: tuple[PyTree, ...]) -> 
     return jax.tree.map(of_leaf, sizes, *outputs)
 
 
-def _unpadded(leaves: tuple[np.ndarray, ...]) -> Ragged:
+def unpadded(*leaves: np.ndarray) -> Ragged:
     """Rows of padded outputs [n_b, T_b, ...] up to the last one that is not all padding."""
     rows, lengths = [], []
     for leaf in leaves:
@@ -308,6 +308,11 @@ def _unpadded(leaves: tuple[np.ndarray, ...]) -> Ragged:
         lengths.append(own)
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
     return Ragged(np.concatenate(rows), offsets, PADDING)
+
+
+def without_padding(row: np.ndarray) -> np.ndarray:
+    """Up to the last entry that is not -1."""
+    return row[: int(np.max(np.flatnonzero(row != PADDING), initial=-1)) + 1]
 
 
 def padded(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[PyTree, PyTree]:

@@ -21,7 +21,7 @@ class Encoding(Protocol):
 
         tables(weights, options, largest) -> list[Table]    what `explain` shows; see `core.tables`
         unpadded(output) -> output    of one example with a leading axis of 1, padded as it was
-                                      trained on, as decode takes it; where decode takes ragged ones
+                                      trained on, as decode takes it; else without its last -1
         together(records) -> data    some records of a stream as `inputs` takes them; else a list
         columns                      the names of the arrays of a store, "offsets" among them, whose
                                      differences are the sizes of the examples

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core import contract
+from jaxstruct.core.loops import for_each, put, when
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.dependencies.features import (
     ArcFeatures,
@@ -39,11 +40,6 @@ class Differences(NamedTuple):
     count: Array
 
 
-def _put(to: Array, at: Array, value: Array) -> Array:
-    """to with entry (or row) number `at` replaced."""
-    return jax.lax.dynamic_update_slice_in_dim(to, value[None].astype(to.dtype), at, 0)
-
-
 def _find_of_one(y: Parse) -> Differences:
     """Of one example; leaves of y are [K, T]."""
     T = y.heads.shape[1]
@@ -51,7 +47,7 @@ def _find_of_one(y: Parse) -> Differences:
 
     def append(word: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
         words, count = found
-        return _put(words, count, jnp.asarray(word)), count + differs[word].astype(jnp.int32)
+        return put(words, count, jnp.asarray(word)), count + differs[word].astype(jnp.int32)
 
     words, count = jax.lax.fori_loop(0, T, append, (jnp.zeros(T, jnp.int32), jnp.int32(0)))
     return Differences(y.heads.T, None if y.labels is None else y.labels.T, words, count)
@@ -104,7 +100,7 @@ def values(features: ArcFeatures, w: PyTree, inputs: PyTree, d: Differences, ind
         def slot(total: Array, places: Array, active: Array) -> tuple[Array, None]:
             return total + jnp.where(active, weights.at[places].get(mode="clip"), 0), None
 
-        return _put(found, number, loop(slot, found[number]))
+        return put(found, number, loop(slot, found[number]))
 
     nothing = jnp.zeros((index.shape[0], d.heads.shape[2]), weights.dtype)
     return _each(features, inputs, d, index, word, nothing)
@@ -124,10 +120,10 @@ def add(
             def plane(k: Array, weights: Array) -> Array:
                 amount = jnp.where(active[k], c[number, k], 0)
 
-                def move(_: Array, weights: Array) -> Array:
-                    return _put(weights, places[k], weights[places[k]] + amount)
+                def move(weights: Array) -> Array:
+                    return put(weights, places[k], weights[places[k]] + amount)
 
-                return jax.lax.fori_loop(0, (amount != 0).astype(jnp.int32), move, weights)
+                return when(amount != 0, move, weights)
 
             return jax.lax.fori_loop(0, places.shape[0], plane, weights), None
 
@@ -161,9 +157,8 @@ def _shared(a: Array, b: Array) -> Array:
 
 
 def _differ(a: Parse, b: Parse, m: Array) -> Array:
-    """1 where two trees have another arc into word m, else 0."""
-    at = [jax.tree.map(lambda leaf: leaf[m], tree) for tree in (a, b)]
-    return arcs_differ(*at).astype(jnp.int32)
+    """Whether two trees have different arcs into word m."""
+    return arcs_differ(*(jax.tree.map(lambda leaf: leaf[m], tree) for tree in (a, b)))
 
 
 def _product(
@@ -175,14 +170,13 @@ def _product(
     def add(j: Array, total: Array) -> Array:
         return total + _shared(pairs.true[j], arcs[m]) - _shared(pairs.own[j], arcs[m])
 
-    def find(_: int, known: _Known) -> _Known:
+    def find(known: _Known) -> _Known:
         found = jax.lax.fori_loop(0, pairs.count, add, jnp.int32(0))
-        put = jax.lax.dynamic_update_slice
-        values = put(known.values, found[None, None], (head, m))
-        return _Known(values, put(known.labels, label[None, None], (head, m)))
+        update = jax.lax.dynamic_update_slice
+        values = update(known.values, found[None, None], (head, m))
+        return _Known(values, update(known.labels, label[None, None], (head, m)))
 
-    unknown = (known.labels[head, m] != label).astype(jnp.int32)
-    known = jax.lax.fori_loop(0, unknown, find, known)
+    known = when(known.labels[head, m] != label, find, known)
     return known, known.values[head, m]
 
 
@@ -206,8 +200,7 @@ def look_up(
         """step(m, state) for the words m at which a tree differs from the true one."""
 
         def turn(m: Array, state: Any) -> Any:
-            once = _differ(tree, y_true, m)
-            return jax.lax.fori_loop(0, once, lambda _, state: step(m, state), state)
+            return when(_differ(tree, y_true, m), lambda state: step(m, state), state)
 
         return jax.lax.fori_loop(0, length, turn, start)
 
@@ -215,7 +208,7 @@ def look_up(
 
     def append(m: Array, pairs: _Pairs) -> _Pairs:
         true, own, count = pairs
-        return _Pairs(_put(true, count, of_true[m]), _put(own, count, of_y[m]), count + 1)
+        return _Pairs(put(true, count, of_true[m]), put(own, count, of_y[m]), count + 1)
 
     none = jnp.zeros_like(of_true)
     pairs = where_differing(y, append, _Pairs(none, none, jnp.int32(0)))
@@ -240,24 +233,20 @@ def look_up(
             score = score + theta.potentials[plane.heads[m], m, label]
             return score, unequal | _differ(plane, y, m)
 
-        start = jnp.zeros((), found.scores.dtype), jnp.int32(0)
+        start = jnp.zeros((), found.scores.dtype), jnp.array(False)
         score, unequal = jax.lax.fori_loop(0, length, read, start)
         known, shared = with_tree(known, plane, places(plane))
         found = found._replace(
-            scores=_put(found.scores, k, score), products=_put(found.products, k, shared),
-            known=found.known | (unequal == 0),
+            scores=put(found.scores, k, score), products=put(found.products, k, shared),
+            known=found.known | ~unequal,
         )  # fmt: skip
         return found, known
-
-    def of_slot(k: Array, state: tuple) -> tuple:
-        held = occupied[k].astype(jnp.int32)
-        return jax.lax.fori_loop(0, held, lambda _, state: of_plane(k, state), state)
 
     nothing = jnp.zeros((T + 1, T), jnp.int32)
     known, squared = with_tree(_Known(nothing, nothing - 1), y, of_y)
     zeros = jnp.zeros(K, theta.potentials.dtype)
     found = contract.LookedUp(zeros, zeros, squared.astype(zeros.dtype), jnp.array(False))
-    return jax.lax.fori_loop(0, K, of_slot, (found, known))[0]
+    return for_each(occupied, of_plane, (found, known))[0]
 
 
 def tree_differences(features: ArcFeatures) -> contract.Differences:

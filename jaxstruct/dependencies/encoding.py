@@ -9,11 +9,18 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_text_of, text_of
+from jaxstruct.core.checks import (
+    as_list,
+    check_one_each,
+    check_record,
+    checked_size,
+    kind_and_text_of,
+    text_of,
+)
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import LabelCodec, encode, fit_codec, placed_errors
 from jaxstruct.core.prepared import Prepared, held, prepared
-from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
 from jaxstruct.dependencies.features import (
     RARE,
@@ -117,15 +124,6 @@ class DependencyEncoding(NamedTuple):
             [(head, names[label]) for head, label in zip(row, own.tolist(), strict=True)]
             for row, own in zip(heads, outputs.labels, strict=True)
         ]
-
-    def unpadded(self, output: Parse) -> Parse:
-        """The tree of one padded sentence [1, T]."""
-        real = output.heads[0] >= 0
-        labels = output.labels
-        return Parse(
-            ragged([output.heads[0][real]], -1),
-            None if labels is None else ragged([labels[0][real]], -1),
-        )
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
@@ -279,7 +277,8 @@ def prepare(
     """
     sentences, trees = _checked("sentences", held(sentences), None), held(trees)
     heads, labels = _read_trees(trees)
-    _check_sizes(sentences, heads)
+    sizes = (np.array([*map(len, each)], int) for each in (heads, sentences))
+    check_one_each("trees", next(sizes), "sentences", next(sizes))
     columns = tuple(sentences[0][0])
     min_count = checked_size("min_count", min_count)
     of_arcs, of_labels = default_templates(columns)
@@ -306,15 +305,3 @@ def _templates(name: str, templates: Iterable[str], columns: tuple[str, ...]) ->
     if name == "label_templates" and any("between" in one for one in listed):
         raise ValueError("label_templates take no between.COLUMN")
     return tuple(listed)
-
-
-def _check_sizes(sentences: list, trees: list) -> None:
-    """Raise ValueError unless every sentence has a tree of as many heads."""
-    if len(sentences) != len(trees):
-        raise ValueError(f"sentences are {len(sentences)}, trees {len(trees)}: one each")
-    for i, (tokens, heads) in enumerate(zip(sentences, trees, strict=True)):
-        if len(tokens) != len(heads):
-            raise ValueError(
-                f"trees[{i}] has {len(heads)} heads, but sentences[{i}] has {len(tokens)} tokens: "
-                "one head a token"
-            )

@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import text_of
+from jaxstruct.core.loops import put
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
 
@@ -293,9 +294,7 @@ def sentence_tables(features: ArcFeatures, tokens: Array) -> SentenceTables:
     equal = (tokens[:, columns] == jnp.asarray(wanted)[None]).astype(jnp.int32)
 
     def count(at: Array, counts: Array) -> Array:
-        return jax.lax.dynamic_update_slice_in_dim(
-            counts, (counts[at] + equal[at])[None], at + 1, 0
-        )
+        return put(counts, at + 1, counts[at] + equal[at])
 
     return SentenceTables(tokens, jax.lax.fori_loop(0, tokens.shape[0], count, counts))
 

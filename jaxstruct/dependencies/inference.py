@@ -12,7 +12,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
-from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
+from jaxstruct.core.derived_inference import positions, with_raised
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.dependencies.oracles import sums
@@ -87,13 +87,8 @@ def tree_inference(labelled: bool, projective: bool, labels: int, raised: Partia
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y).
     """
     trees = _Trees(labelled, projective)
-    log_loss, k_best = Partial(_log_loss, trees), Partial(_k_best, trees)
-    return Inference(
-        log_loss=log_loss,
-        marginals=Partial(_marginals, trees),
-        k_best=k_best,
-        sample=Partial(_sample, trees),
-        softmax_margin=Partial(raised_softmax_margin, log_loss, raised),
-        augmented_k_best=Partial(raised_k_best, k_best, raised),
+    own = Inference(
+        *(Partial(one, trees) for one in (_log_loss, _marginals, _k_best, _sample)),
         most_outputs=Partial(_most_trees, trees, Static(labels)),
     )
+    return with_raised(own, raised)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, check_flag, check_record
+from jaxstruct.core.checks import as_list, check_flag
 from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
@@ -19,18 +19,17 @@ from jaxstruct.core.feature_encoding import (
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import (
     LabelCodec,
-    decode,
+    codec_of_lists,
+    decode_lists,
     encode_open_lists,
     fit_open_codec,
-    flat_labels,
-    placed_errors,
 )
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
 from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.given_graphs import ReadGraph, read_graphs
-from jaxstruct.graphs.inputs import GraphInput, check_lengths, graph_inputs
+from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
 
 
@@ -112,10 +111,7 @@ class GraphEncoding(NamedTuple):
           graphs: the n graphs. Those whose nodes have names get a mapping node -> label, the others
             a list in the order of their nodes; None for lists of all.
         """
-        check_record("outputs", outputs, Ragged, "predict")
-        bounds = itertools.pairwise(outputs.offsets.tolist())
-        flat = decode(self.codec, outputs.rows)
-        lists = [flat[begin:end] for begin, end in bounds]
+        lists = decode_lists(self.codec, outputs)
         if graphs is None:
             return lists
         names = [one.names for one in read_graphs(graphs)]
@@ -231,12 +227,7 @@ def prepare(
     ignored = tuple(sorted(set(ignore)))
     read = read_graphs(graphs, frozenset(ignored))
     rows, offsets = read_sequences("nodes", [one.nodes for one in read])
-    flat, bounds = flat_labels(_in_order(labels, graphs))
-    check_lengths("labels", np.diff(bounds), "graphs", np.diff(offsets))
-    with placed_errors(bounds):
-        codec = fit_open_codec(flat, classes)
-    if len(codec.classes) < 2:
-        raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
+    codec = codec_of_lists(_in_order(labels, graphs), classes, "graphs", offsets, fit_open_codec)
     nodes = fit_features(rows, min_count=min_count, constant=constant)
     edges = None
     if any(one.edge_features is not None for one in read):

@@ -16,7 +16,7 @@ import numpy as np
 from jaxstruct.core.checks import as_list, checked_dtype, checked_size
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.graphs.edge_lists import checked_edges
-from jaxstruct.graphs.potentials import PADDING, GraphPotentials
+from jaxstruct.graphs.potentials import GraphPotentials
 
 MOST_JOINT_LABELS = 4096
 """Joint labels of a table over three nodes and more, at most."""
@@ -116,37 +116,6 @@ def graph_potentials(
     _check_some_output(nodes, edges, tables if chosen is None else tables[chosen])
     return GraphPotentials(
         nodes.astype(dtype), edges, tables.astype(dtype), np.int32(V), np.int32(len(edges)), chosen
-    )
-
-
-def _padded_rows(array: np.ndarray, rows: int, fill: float) -> np.ndarray:
-    inner = [(0, 0)] * (array.ndim - 1)
-    return np.pad(array, [(0, rows - len(array)), *inner], constant_values=fill)
-
-
-def padded(potentials: GraphPotentials, nodes: int, edges: int, labels: int) -> GraphPotentials:
-    """The same graph padded to the sizes V, E and S.
-
-    Labels are padded with -inf, nodes and edges with zeros; tables are written out, one an edge.
-
-    Raises:
-      ValueError: the graph has more nodes, edges or labels than that.
-    """
-    table, ends, pairs, V, E, kinds = potentials
-    V, E, S = int(V), int(E), np.shape(table)[1]
-    for name, own, size in (("nodes", V, nodes), ("edges", E, edges), ("labels", S, labels)):
-        if own > size:
-            raise ValueError(f"{name} is {size}, but the graph has {own}: raise it")
-    pairs = np.asarray(pairs) if kinds is None else np.asarray(pairs)[np.asarray(kinds)]
-    wide = [(0, 0), (0, labels - S)]
-    table = np.pad(np.asarray(table)[:V], wide, constant_values=-np.inf)
-    pairs = np.pad(pairs[:E], [*wide, (0, labels - S)], constant_values=-np.inf)
-    return GraphPotentials(
-        _padded_rows(table, nodes, 0),
-        _padded_rows(np.asarray(ends)[:E], edges, PADDING),
-        _padded_rows(pairs, edges, 0),
-        np.int32(V),
-        np.int32(E),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, check_flag
+from jaxstruct.core.checks import as_list, check_flag, check_one_each
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.spec import array
 from jaxstruct.core.types import AnyArray, PyTree, SparseFeatures
@@ -37,16 +37,6 @@ class GraphInput(NamedTuple):
     plan: Elimination | None
 
 
-def check_lengths(name: str, lengths: np.ndarray, of: str, wanted: np.ndarray) -> None:
-    """Raise ValueError unless each of n graphs has as many entries in one list as in another."""
-    if len(lengths) != len(wanted):
-        raise ValueError(f"{name} holds {len(lengths)} graphs, {of} holds {len(wanted)}")
-    wrong = np.flatnonzero(lengths != wanted)
-    if wrong.size:
-        i, more = wrong[0], f"but {of}[{wrong[0]}] has {wanted[wrong[0]]}: one each"
-        raise ValueError(f"{name}[{i}] has {lengths[i]} entries, {more}")
-
-
 def store_of(
     name: str, rows: PyTree, axes: str, like: tuple[str, np.ndarray] | None = None, **range_: Any
 ) -> Ragged:
@@ -64,7 +54,7 @@ def store_of(
     if len(store.rows):
         array(name, store.rows, axes, **range_)
     if like is not None:
-        check_lengths(name, store.lengths, *like)
+        check_one_each(name, store.lengths, *like)
     return store
 
 

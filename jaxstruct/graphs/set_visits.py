@@ -14,6 +14,7 @@ import numpy as np
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Differences
 from jaxstruct.core.feature_scores import add_to_rows, sum_of_rows
+from jaxstruct.core.loops import for_each, when
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
@@ -64,16 +65,13 @@ def _values(v: PyTree, inputs: PyTree, planes: Array, index: Array) -> Array:
 
 def _counts(y: Array, c: Array) -> tuple[Array, Array]:
     """([L] sum_k c_k y_k, [L, L] sum_k c_k y_k y_k') of sets y [L, K]."""
-    L, K = y.shape
+    L = y.shape[0]
 
-    def of_plane(k: Array, state: tuple) -> tuple:
-        def add(_: Array, state: tuple) -> tuple:
-            own = c[k] * y[:, k].astype(c.dtype)
-            return state[0] + own, state[1] + own[:, None] * y[None, :, k].astype(c.dtype)
+    def add(k: Array, state: tuple) -> tuple:
+        own = c[k] * y[:, k].astype(c.dtype)
+        return state[0] + own, state[1] + own[:, None] * y[None, :, k].astype(c.dtype)
 
-        return jax.lax.fori_loop(0, (c[k] != 0).astype(jnp.int32), add, state)
-
-    return jax.lax.fori_loop(0, K, of_plane, (jnp.zeros(L, c.dtype), jnp.zeros((L, L), c.dtype)))
+    return for_each(c != 0, add, (jnp.zeros(L, c.dtype), jnp.zeros((L, L), c.dtype)))
 
 
 def _add(v: PyTree, inputs: PyTree, planes: Array, index: Array, coefficients: Array) -> PyTree:
@@ -86,12 +84,11 @@ def _add(v: PyTree, inputs: PyTree, planes: Array, index: Array, coefficients: A
         new = {"labels": add_to_rows(v["labels"], rows_at(inputs, at), alone)}
         if "pairs" in v:
 
-            def add(_: Array, pairs: Array) -> Array:
+            def add(pairs: Array) -> Array:
                 a, b, both = alone[first], alone[second], met.ravel()[first * L + second]
                 return pairs + jnp.stack([both - a - b, b - both, a - both, both])
 
-            moves = jnp.any(c != 0).astype(jnp.int32)
-            new["pairs"] = jax.lax.fori_loop(0, moves, add, v["pairs"])
+            new["pairs"] = when(jnp.any(c != 0), add, v["pairs"])
         return new
 
     return jax.lax.fori_loop(0, index.shape[0], of_one, v)

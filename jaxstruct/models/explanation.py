@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.checks import checked_size, text_of
+from jaxstruct.core.padding import unpadded
 from jaxstruct.core.tables import Explanation, Support, ranking
 from jaxstruct.models.trained import TrainedModel, trained_model
 from jaxstruct.solvers.solution import Solution, check_of_fit, support_outputs
@@ -101,6 +102,10 @@ def _output(buckets: tuple, at: int) -> Any:
 
 def _decoded(model: TrainedModel, output: Any, data: list | None) -> Any:
     """What one padded output stands for."""
-    unpadded = getattr(model.encoding, "unpadded", None)
-    (one,) = model.encoding.decode(output if unpadded is None else unpadded(output), data)
+    own = getattr(model.encoding, "unpadded", None)
+    if own is not None:
+        output = own(output)
+    elif model.problem.padding.output_sizes is not None:
+        output = jax.tree.map(unpadded, output)
+    (one,) = model.encoding.decode(output, data)
     return one

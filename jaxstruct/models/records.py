@@ -12,7 +12,7 @@ from jaxstruct.alignments.alphabets import Alphabet, alphabet
 from jaxstruct.alignments.encoding import AlignmentEncoding
 from jaxstruct.assignments.encoding import AssignmentEncoding
 from jaxstruct.chains import ChainEncoding, Constraints, KernelChainEncoding
-from jaxstruct.core.checks import checked_number, checked_size, text_of
+from jaxstruct.core.checks import checked_number, checked_size, distinct_texts, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding, index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.plain_values import Record, check_fields, record_of
@@ -34,15 +34,6 @@ from jaxstruct.trees import Grammar, TreeEncoding
 from jaxstruct.trees.phrases.grammar_files import grammar_text, parse_grammar
 
 
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    """A tuple of texts, each once."""
-    if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"{name} is no tuple of texts")
-    if len(set(value)) != len(value):
-        raise ValueError(f"{name} has a text twice")
-    return value
-
-
 def _features(fields: dict[str, Any]) -> FeatureEncoding:
     check_fields(fields, ("kind", "names", "columns", "constant"))
     kind, names = fields["kind"], fields["names"]
@@ -52,7 +43,7 @@ def _features(fields: dict[str, Any]) -> FeatureEncoding:
         raise ValueError(f"{kind} rows with{'out' if names is None else ''} names")
     constant = checked_number("constant", fields["constant"])
     columns = checked_size("columns", fields["columns"], 0 if constant else 1)
-    index = None if names is None else index_of_names(_texts("names", names))
+    index = None if names is None else index_of_names(distinct_texts("names", names))
     if index is not None and index.number_of_features != columns:
         raise ValueError(f"{index.number_of_features} names of {columns} columns")
     return FeatureEncoding(kind, index, columns, constant)

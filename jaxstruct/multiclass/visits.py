@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Differences
 from jaxstruct.core.feature_scores import add_to_rows, sum_of_rows
+from jaxstruct.core.loops import put
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -29,7 +30,7 @@ def _add(w: PyTree, inputs: PyTree, outputs: Array, index: Array, coefficients: 
 
         def count(k: Array, u: Array) -> Array:
             y = outputs[at, k]
-            return jax.lax.dynamic_update_slice_in_dim(u, (u[y] + c[k])[None], y, 0)
+            return put(u, y, u[y] + c[k])
 
         u = jax.lax.fori_loop(0, outputs.shape[1], count, jnp.zeros(classes, c.dtype))
         return add_to_rows(table, rows_at(inputs, at), u)

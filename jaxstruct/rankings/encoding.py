@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_array, as_list, check_record, text_of
+from jaxstruct.core.checks import as_array, as_list, check_one_each, check_record, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
@@ -19,11 +19,9 @@ from jaxstruct.core.feature_encoding import (
 from jaxstruct.core.feature_rows import Rows, read_sequences
 from jaxstruct.core.labels import (
     LabelCodec,
-    decode,
+    codec_of_lists,
+    decode_lists,
     encode_lists,
-    fit_codec,
-    flat_labels,
-    placed_errors,
 )
 from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.core.ragged import Ragged, ragged
@@ -69,10 +67,6 @@ def _inputs(features: FeatureEncoding, name: str, rows: Any, what: str) -> Sampl
     return sample_inputs(inputs_of(dense_or_sparse(features, name, found), offsets))
 
 
-def _unpadded(output: np.ndarray) -> Ragged:
-    return ragged([output[0][output[0] >= 0]], -1)
-
-
 class RankingEncoding(NamedTuple):
     """What the features of documents mean. Made by `prepare`.
 
@@ -104,10 +98,6 @@ class RankingEncoding(NamedTuple):
         del queries
         check_record("outputs", outputs, Ragged, "predict")
         return [own.tolist() for own in outputs]
-
-    def unpadded(self, output: np.ndarray) -> Ragged:
-        """The ranking of one padded query [1, k]."""
-        return _unpadded(output)
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
@@ -148,12 +138,7 @@ class SampleEncoding(NamedTuple):
     def decode(self, outputs: Ragged, samples: Any = None) -> list[list[Hashable]]:
         """The labels of n samples."""
         del samples
-        check_record("outputs", outputs, Ragged, "predict")
-        return [decode(self.codec, np.asarray(own)) for own in outputs]
-
-    def unpadded(self, output: np.ndarray) -> Ragged:
-        """The labels of one padded sample [1, n]."""
-        return _unpadded(output)
+        return decode_lists(self.codec, outputs)
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
@@ -162,21 +147,6 @@ class SampleEncoding(NamedTuple):
         del options
         title = f"features of {self.codec.texts[1]}"
         return [ranking(title, self.features.names, weights["weights"], largest)]
-
-
-def _check_counts(name: str, bounds: np.ndarray, of: str, offsets: np.ndarray) -> None:
-    """Raise ValueError unless every row has one."""
-    if len(bounds) != len(offsets):
-        raise ValueError(
-            f"{name} must be of n = {len(offsets) - 1} {of}, got {len(bounds) - 1} lists"
-        )
-    wrong = np.flatnonzero(np.diff(bounds) != np.diff(offsets))
-    if wrong.size:
-        i = wrong[0]
-        raise ValueError(
-            f"{name}[{i}] has {np.diff(bounds)[i]} entries, but {of}[{i}] has "
-            f"{np.diff(offsets)[i]} rows: every row has one"
-        )
 
 
 def _grades(i: int, own: Any) -> np.ndarray:
@@ -213,8 +183,8 @@ def prepare(
     queries = held(queries)
     relevances = [_grades(i, own) for i, own in enumerate(held(relevances))]
     rows, offsets = read_filled("queries", queries, "document")
-    bounds = np.cumsum([0, *map(len, relevances)])
-    _check_counts("relevances", bounds, "queries", offsets)
+    lengths = np.array([*map(len, relevances)], int)
+    check_one_each("relevances", lengths, "queries", np.diff(offsets))
     at, longest = options.get("at"), int(np.diff(offsets).max(initial=0))
     if isinstance(at, int) and at > longest:
         warn(
@@ -266,10 +236,7 @@ def prepare_samples(
     """
     samples, labels = held(samples), held(labels)
     rows, offsets = read_filled("samples", samples, "row")
-    flat, bounds = flat_labels(labels)
-    _check_counts("labels", bounds, "samples", offsets)
-    with placed_errors(offsets):
-        codec = fit_codec(flat, classes)
+    codec = codec_of_lists(labels, classes, "samples", offsets)
     if len(codec.classes) != 2:
         raise ValueError(f"labels must be of two kinds, got {list(codec.classes)}")
     if classes is None:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from jax.tree_util import Partial
 from jaxstruct.core.checks import check_choice, checked_dtype, checked_size, text_of
 from jaxstruct.core.contract import Inference, InferenceFacts, Model, Oracles, Padding, Problem
 from jaxstruct.core.feature_scores import feature_scores
+from jaxstruct.core.loss_functions import OF_JAX, check_loss_function
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
@@ -57,12 +57,6 @@ from jaxstruct.rankings.oracles.orders import (
 
 PRICE = 20_000
 """Padded positions that a further bucket must save: a position is one row of features."""
-
-
-_OF_TRACERS = (
-    jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-)  # fmt: skip
 
 
 def sample_inputs(
@@ -223,28 +217,14 @@ class _Applied:
 
 def _checked_function(loss: Callable) -> Callable:
     """A loss of counts, or ValueError where it takes others or cannot be compiled."""
-    try:
-        inspect.signature(loss).bind(0, 0, 0, 0)
-    except TypeError:
-        raise ValueError(
-            "loss must be a function (tp, fp, fn, tn) -> Delta of counts, got "
-            f"{text_of(loss)}, which does not take four: write 1 - the measure in these counts, "
-            "1 - tp / jnp.maximum(tp + fn, 1), say; F1 is loss='f1'"
-        ) from None
-    except ValueError:  # it has no signature
-        pass
+    expected = f"loss must be a function (tp, fp, fn, tn) -> a scalar Delta of counts, {OF_JAX}"
+    expected = f"{expected}: 1 - tp / jnp.maximum(tp + fn, 1), say; F1 is loss='f1'"
+    check_loss_function(loss, expected, *[np.float32] * 4)
     if isinstance(loss, functools.partial):
         applied = _Applied(loss.func, loss.args, tuple(sorted(loss.keywords.items())))
         with contextlib.suppress(TypeError):  # of what has no hash
             hash(applied)
             loss = applied
-    try:
-        jax.eval_shape(loss, *[jax.ShapeDtypeStruct((), jnp.float32)] * 4)
-    except _OF_TRACERS:
-        raise ValueError(
-            f"loss must be made of jax.numpy, got {text_of(loss)}, which asks arrays for their "
-            "values, as NumPy, float() and `if` do: write jnp.where for `if`, jnp. for np."
-        ) from None
     return loss
 
 

@@ -142,10 +142,6 @@ class SegmentEncoding(NamedTuple):
                 found.append((start, end, names[codes[start] // 2]))
         return found
 
-    def unpadded(self, output: np.ndarray) -> Ragged:
-        """The codes of one padded sequence [1, T]."""
-        return ragged([output[0][output[0] >= 0]], -1)
-
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
     ) -> list[Table]:

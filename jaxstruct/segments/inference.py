@@ -10,7 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
-from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
+from jaxstruct.core.derived_inference import positions, with_raised
 from jaxstruct.core.finite import inf_unless
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
@@ -60,13 +60,8 @@ def segment_inference(labels: int, longest: int, allowed: Partial, raised: Parti
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y); it raises ValueError
         where the loss is not additive.
     """
-    log_loss, k_best = Partial(_log_loss, allowed), Partial(_k_best, allowed)
-    return Inference(
-        log_loss=log_loss,
-        marginals=Partial(_marginals, allowed),
-        k_best=k_best,
-        sample=Partial(_sample, allowed),
-        softmax_margin=Partial(raised_softmax_margin, log_loss, raised),
-        augmented_k_best=Partial(raised_k_best, k_best, raised),
+    own = Inference(
+        *(Partial(one, allowed) for one in (_log_loss, _marginals, _k_best, _sample)),
         most_outputs=Partial(_most_segmentations, Static((labels, longest))),
     )
+    return with_raised(own, raised)

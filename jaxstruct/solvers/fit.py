@@ -259,8 +259,8 @@ def fit(
         from; with the same C its history goes on.
       callback: called after each pass with a `Progress`; a true answer stops the run.
       verbose: True writes lines of text on standard error: which program is compiled, and now and
-        then the gap and the time left without compiling. "bar" shows them in one moving bar, with
-        tqdm and on a terminal; elsewhere it is as True.
+        then the gap and the time without compiling. "bar" shows them in one moving bar, with tqdm
+        and on a terminal; elsewhere it is as True.
       checkpoint: a file for the run so far, which `resume` goes on from, and
         `checkpoints.load_solution` reads. Written now and then, at the end, and after the last
         whole round on Ctrl-C, SIGTERM and any error, which a note says. It is replaced whole, never

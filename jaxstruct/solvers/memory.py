@@ -115,7 +115,6 @@ def memory(
 
     It follows from shapes; nothing of the size of the data is made. What Python, JAX and its
     compiler take comes on top, some 0.3 GB.
-    `confidence.memory` says what the k best outputs, marginals and samples take.
 
     Args:
       problem: the structure. inputs, outputs: the examples, as `fit` takes them.

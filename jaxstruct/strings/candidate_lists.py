@@ -13,7 +13,6 @@ import numpy as np
 
 from jaxstruct.core.checks import as_list, check_choice, check_flag, text_of
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.core.spec import array
 
 MISSING = ("refuse", "add", "best")
 
@@ -149,14 +148,3 @@ def _numbered(
     places_of = zip(rows, aims, store, strict=True)
     targets = np.array([own[row.index(y)] for row, y, own in places_of], np.int32)
     return Candidates(store, outputs, targets, present)
-
-
-def outputs_of(candidates: Candidates, predicted: np.ndarray) -> list:
-    """The outputs that numbers stand for, such as those of `predict`.
-
-    Raises:
-      ValueError: they are no [n] rows of the table.
-    """
-    rows = range(len(candidates.outputs))
-    predicted = array("predicted", predicted, "n", within=rows, words="rows of the table")
-    return [candidates.outputs[number] for number in predicted]

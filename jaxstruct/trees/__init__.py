@@ -10,7 +10,7 @@ from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels, level_trees
 from jaxstruct.trees.parts import SentenceInput, TreeTheta
 from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
-from jaxstruct.trees.phrases.cleaning import Cleaning, clean
+from jaxstruct.trees.phrases.cleaning import clean
 from jaxstruct.trees.phrases.evaluation import Measure, score, summarise
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
 from jaxstruct.trees.phrases.integer_trees import Encoding, decode, encode
@@ -27,7 +27,6 @@ __all__ = [
     "prepare",
     "TreeProbabilities",
     "Binarisation",
-    "Cleaning",
     "Encoding",
     "Grammar",
     "GrammarRules",

@@ -21,6 +21,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_record
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.padding import without_padding
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.sizes import size_class
@@ -107,17 +108,12 @@ def tree_outputs(trees: Sequence[BinaryTree], tokens: int | None = None) -> Bina
     """
     trees = tree_checks.checked_trees(trees)
     columns = zip(*trees, strict=True)
-    stores = BinaryTree(*(ragged([_unpadded(row) for row in rows], -1) for rows in columns))
+    stores = BinaryTree(*(ragged([without_padding(row) for row in rows], -1) for rows in columns))
     if tokens is None:
         return stores
     tree_checks.check_lengths(stores.symbols, tokens, "trees")
     sizes, every = _sizes(tokens), np.arange(len(trees))
     return jax.tree.map(lambda store, size: store.padded(every, size), stores, sizes)
-
-
-def _unpadded(row: np.ndarray) -> np.ndarray:
-    """A row without the -1 at its end."""
-    return row[: int(np.max(np.flatnonzero(row >= 0), initial=-1)) + 1]
 
 
 def _sizes(tokens: int) -> BinaryTree:

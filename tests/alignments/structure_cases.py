@@ -51,6 +51,19 @@ class AlignedPairs(NamedTuple):
         return np.array([loss_of(name, truth, y) for y in outputs])
 
 
+def padded_inputs(firsts, seconds, size):
+    """Pairs of sequences as arrays [n, M] and [n, N]."""
+    x, every = alignment_inputs(firsts, seconds), np.arange(len(firsts))
+    sides = zip((x.first, x.second), size, strict=True)
+    return AlignmentInput(*(side.padded(every, width) for side, width in sides), x.lengths)
+
+
+def padded_outputs(operations, begin, width):
+    """Alignments as arrays [n, width]."""
+    y = alignment_outputs(operations, begin)
+    return y._replace(operations=y.operations.padded(np.arange(len(operations)), width))
+
+
 @lru_cache
 def aligned_pairs(
     n: int, M: int, N: int, local: bool, A: int = 3, seed: int = 0, learnable: bool = False
@@ -67,8 +80,8 @@ def aligned_pairs(
             psi = np.array([psi_of(A, a, b, *y, "linear", False) for y in space])
             truths[i] = int(np.argmax(psi @ w + 0.3 * random.normal(size=len(space))))
     chosen = [space[truth] for space, truth in zip(spaces, truths, strict=True)]
-    x = alignment_inputs(firsts, seconds, (M, N))
-    y = alignment_outputs([np.array(o, int) for o, _ in chosen], [b for _, b in chosen], M + N)
+    x = padded_inputs(firsts, seconds, (M, N))
+    y = padded_outputs([np.array(o, int) for o, _ in chosen], [b for _, b in chosen], M + N)
     return AlignedPairs(A, local, x, y, firsts, seconds, truths)
 
 

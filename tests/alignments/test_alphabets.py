@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.alignments.alphabets import (
-    DNA,
-    PROTEIN,
-    alphabet,
-    encode,
-)
+from jaxstruct.alignments.alphabets import DNA, PROTEIN, alphabet, encode
 from tests.lib.refusals import refused
 
 

@@ -11,19 +11,15 @@ import pytest
 
 from jaxstruct import fit, joint_feature
 from jaxstruct.alignments import structure
-from jaxstruct.alignments.losses import (
-    NAMES,
-    AlignmentOutput,
-    alignment_loss,
-    delta,
-    pair_costs,
+from jaxstruct.alignments.losses import NAMES, AlignmentOutput, alignment_loss, delta, pair_costs
+from jaxstruct.alignments.structure import alignment_inputs, alignment_outputs, pairwise_alignment
+from tests.alignments.structure_cases import (
+    aligned_pairs,
+    flat_weights,
+    padded_inputs,
+    padded_outputs,
+    used,
 )
-from jaxstruct.alignments.structure import (
-    alignment_inputs,
-    alignment_outputs,
-    pairwise_alignment,
-)
-from tests.alignments.structure_cases import aligned_pairs, flat_weights, used
 from tests.lib.refusals import refused
 
 M, N, n = 4, 3, 60
@@ -33,8 +29,7 @@ LOCAL = {"global": False, "local": True}
 def weights_of(problem, seed, shift=0.5):
     random = np.random.default_rng(seed)
     return jax.tree.map(
-        lambda leaf: random.normal(shift, 1, leaf.shape).astype(leaf.dtype),
-        problem.initial_weights,
+        lambda leaf: random.normal(shift, 1, leaf.shape).astype(leaf.dtype), problem.initial_weights
     )
 
 
@@ -51,7 +46,7 @@ def output_of(y):
 def batch_of(data, i):
     """All outputs of pair i, padded."""
     outputs = data.outputs(i)
-    return alignment_outputs([np.array(o, int) for o, _ in outputs], [b for _, b in outputs], M + N)
+    return padded_outputs([np.array(o, int) for o, _ in outputs], [b for _, b in outputs], M + N)
 
 
 @pytest.mark.parametrize("mode", LOCAL)
@@ -228,37 +223,11 @@ def test_sparseness_of_alignments(gaps):
     assert any(np.any(first != last) for first, last in ends)
 
 
-@pytest.mark.thorough
-def test_float32_alone_and_with_more_padding():
-    """One example, and padded further: the same alignment."""
-    data, i = aligned_pairs(n, M, N, True), 3
-    problem = pairwise_alignment(3, mode="local")
-    w = weights_of(problem, 2)
-    operations, begin = output_of(row(data.y, i))
-
-    @jax.jit
-    def decoded(x, y):
-        theta = problem.model.potentials(w, x)
-        found = problem.oracles.loss_augmented_decode(theta, y, jnp.float32(0.7))
-        return found, problem.model.loss(y, found)
-
-    def answer(size):
-        x = row(alignment_inputs([data.firsts[i]], [data.seconds[i]], size), 0)
-        y = row(alignment_outputs([np.array(operations, int)], [begin], sum(size)), 0)
-        found, loss = decoded(x, y)
-        assert loss.dtype == "float32" and found.operations.dtype == "int32"
-        return output_of(found), float(loss)
-
-    tight = answer((len(data.firsts[i]), len(data.seconds[i])))
-    assert tight == answer((M + 2, N + 3))
-    assert tight[1] > 0 and w["substitution"].dtype == "float32"
-
-
 def check(change, mode="global"):
     """What `fit` asks first, of two pairs with one leaf changed."""
     firsts, seconds = [np.array([0, 1]), np.array([2, 2, 0])], [np.array([1]), np.array([0, 2])]
-    x = alignment_inputs(firsts, seconds, (3, 2))
-    y = alignment_outputs([np.array([1, 0]), np.array([0, 0, 1])], None, 5)
+    x = padded_inputs(firsts, seconds, (3, 2))
+    y = padded_outputs([np.array([1, 0]), np.array([0, 0, 1])], None, 5)
     x, y = change(jax.tree.map(np.array, x), jax.tree.map(np.array, y))
     pairwise_alignment(3, mode=mode).check(x, y)
 
@@ -311,6 +280,8 @@ def test_a_global_alignment_begins_at_the_first_letters():
         ({"gaps": "log"}, "gaps is 'log'"),
         ({"loss": "hamming"}, "loss is 'hamming'"),
         ({"alphabet_size": 0}, "alphabet_size"),
+        ({"symmetric": None}, "symmetric must be True or False, got None"),
+        ({"dtype": int}, 'dtype must be "float32" or "float64"'),
     ],
 )
 def test_options_that_do_not_fit(options, message):
@@ -321,9 +292,11 @@ def test_builders_name_what_does_not_fit():
     one, two = np.array([0]), np.array([0, 1])
     refused("one length, got 2 and 1", alignment_inputs, [one, two], [one])
     refused(r"seconds\[1\] is empty", alignment_inputs, [one, two], [one, one[:0]])
-    refused(r"size: got \(1, 1\)", alignment_inputs, [two], [one], (1, 1))
-    refused("one has 3, more than width", alignment_outputs, [np.array([0, 0, 1])], None, 2)
-    assert alignment_outputs([two], None, 3) is not None
+    refused("must be .* got <U2 .*alignments.encode", alignment_inputs, ["AC"], [two])
+    refused(r"firsts\[0\] must be .* got float64", alignment_inputs, [[0.5]], [two])
+    refused(r"begin must be \[n = 1, 2\] integers", alignment_outputs, [[0]], [0, 1])
+    refused("operations must be a list", alignment_outputs, "PDI")
+    refused("inputs must be an AlignmentInput", pairwise_alignment(2).check, [two])
 
 
 def test_formulations_without_an_oracle_are_refused():
@@ -332,39 +305,3 @@ def test_formulations_without_an_oracle_are_refused():
         with refused(f"{name} needs the loss levels"):
             fit(pairwise_alignment(3), data.x, data.y, name, 1.0)
     assert isinstance(data.y, AlignmentOutput)
-
-
-PAIR_OF = [np.array([0, 1])]
-
-
-@pytest.mark.parametrize(
-    "make, match",
-    [
-        (lambda: pairwise_alignment("ACGT"), "alphabet_size must be .* got 'ACGT'"),
-        (lambda: pairwise_alignment(True), "alphabet_size must be .* got True"),
-        (lambda: pairwise_alignment(4, mode=["global"]), "mode is .'global'.; choose one of"),
-        (lambda: pairwise_alignment(4, loss=3), "loss is 3; choose one of"),
-        (
-            lambda: pairwise_alignment(4, symmetric=None),
-            "symmetric must be True or False, got None",
-        ),
-        (lambda: pairwise_alignment(4, dtype=int), 'dtype must be "float32" or "float64"'),
-        (lambda: alignment_inputs(3, PAIR_OF), "firsts must be a list of sequences"),
-        (lambda: alignment_inputs(["AC"], PAIR_OF), "must be .* got <U2 .*alignments.encode"),
-        (lambda: alignment_inputs([[0.5]], PAIR_OF), r"firsts\[0\] must be .* got float64"),
-        (
-            lambda: alignment_inputs(PAIR_OF, PAIR_OF, 5),
-            r"size must be \(M, N\), two integers, got 5",
-        ),
-        (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5.0, 6)), r"size\[0\] must be .* got 5.0"),
-        (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5, 6, 7)), r"size must be \(M, N\)"),
-        (lambda: alignment_outputs([[0.5]], None, 4), r"operations\[0\] must be .* got float64"),
-        (lambda: alignment_outputs([[0]], [0, 1], 4), r"begin must be \[n = 1, 2\] integers"),
-        (lambda: alignment_outputs([[0]], [[0.5, 1]], 4), "begin must be .* got float64"),
-        (lambda: alignment_outputs([[0]], None, 4.0), "width must be .* got 4.0"),
-        (lambda: alignment_outputs("PDI", None, 4), "operations must be a list"),
-        (lambda: pairwise_alignment(2).check(PAIR_OF), "inputs must be an AlignmentInput"),
-    ],
-)
-def test_wrong_types_are_refused(make, match):
-    refused(match, make)

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
-from jaxstruct.alignments.text import (
-    WrittenAlignment,
-    read_rows,
-    write_rows,
-)
+from jaxstruct.alignments.text import WrittenAlignment, read_rows, write_rows
 from tests.lib.refusals import refused
 
 P, D, J, X = PAIR, DELETE, INSERT, PADDING

@@ -54,23 +54,23 @@ def test_kinds_of_examples_are_one():
     np.testing.assert_array_equal(tables[2][2][turned], [2, 0])
 
 
+@pytest.mark.parametrize("form", [{0: 2}, np.array([[0, 2]]), ((0, 2),)])
+def test_forms_of_a_matching_are_one(form):
+    data = prepare(grids()[0], [form, [(0, 0), (1, 1)]], unmatched=True)
+    assert data.encoding.decode(data.outputs) == [[(0, 2)], [(0, 0), (1, 1)]]
+
+
 @pytest.mark.parametrize(
     "form",
     [
-        [2, -1], np.array([2, -1]), {0: 2}, np.array([[0, 2]]), (np.array([0]), np.array([2])),
-        np.array([[False, False, True], [False] * 3]), csr_array([[0, 0, 1.0], [0, 0, 0]]),
+        (np.arange(2), np.arange(2)), np.array([2, -1]), np.zeros((2, 3), bool),
+        csr_array([[0, 0, 1.0], [0, 0, 0]]),
     ],
 )  # fmt: skip
-def test_forms_of_a_matching_are_one(form):
-    """The column of each row, SciPy's two index arrays, indicators: the pairs that they stand for.
-
-    Two arrays are rows and columns, also where they could be two pairs: (0, 0) and (1, 1).
-    """
-    data = prepare(grids()[0], [form, (np.arange(2), np.arange(2))], unmatched=True)
-    assert data.encoding.decode(data.outputs) == [[(0, 2)], [(0, 0), (1, 1)]]
-    X, pairs = grids()[0], [[(0, 2)], {0: 0, 1: 1}]
-    model = js.estimators.SetMatcher(unmatched=True).fit(X, [form, [0, 1]])
-    assert model.score(X, [form, [0, 1]]) == model.score(X, pairs)
+def test_arrays_that_are_no_pairs_are_refused(form):
+    """Two arrays are no two pairs, also where they could be."""
+    refused(r"matchings\[0\] must be a list of pairs .* np.argwhere", prepare, grids()[0],
+            [form, [(0, 0)]])  # fmt: skip
 
 
 def test_some_pairs_are_listed_and_others_forbidden():
@@ -106,19 +106,13 @@ def test_refusals_name_the_place():
     refused(r"examples\[0\]\[1\] has 1 columns, examples\[0\]\[0\] has 2", prepare,
             [[[[1.0], [2.0]], [[1.0]]]], y[:1])  # fmt: skip
     refused("keys that are tuples", prepare, [{"a": [1.0]}], [[]])
-    refused("matchings are 1, examples 2", prepare, X, y[:1])
+    refused("matchings must be of n = 2 examples, got 1", prepare, X, y[:1])
     refused(r"matchings\[1\] names the column 5: expected a position in 0..1", prepare, X,
             [y[0], [(1, 5)]])  # fmt: skip
     refused(r"matchings\[0\] matches an item of the pair \(1, 2\) twice", prepare, X,
             [[(0, 2), (1, 2)], y[1]])  # fmt: skip
     refused(r"matchings\[0\] must hold pairs", prepare, X, [["ab", 3], y[1]])
-    refused(r"matchings\[0\] has 1 columns for 2 rows", prepare, X, [[1], y[1]])
-    refused(r"matchings\[0\] has 2 rows, but 1 columns", prepare, X,
-            [(np.arange(2), np.arange(1)), y[1]])  # fmt: skip
-    refused(r"expected \[r, c\] = \[2, 3\]", prepare, X, [np.eye(2, dtype=bool), y[1]])
-    refused(r"indicator .* give matching == 1", prepare, X, [np.eye(2, 3), y[1]])
-    named = {("a", "u"): [1.0], ("b", "v"): [2.0]}
-    refused("the items have names: give pairs", prepare, [named], [[0, 1]])
+    refused(r"matchings\[0\] must hold pairs", prepare, X, [[1, 0], y[1]])
     refused(r"examples must hold an example", prepare, [], [])
     refused(r"has the pair .*, but rows have no item 'z'", prepare,
             [({("z", 0): [1.0]}, {"x": [1.0]}, None)], [[]], unmatched=True)  # fmt: skip

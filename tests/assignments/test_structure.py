@@ -175,7 +175,9 @@ def test_refusals_name_the_example():
     ):
         refused(words, js.fit, problem, inputs, js.ragged([np.array(wrong)], -1))
     pairs = js.ragged([np.array([[0, 1], [0, 1]])], -1)
-    twice = js.assignments.matching_inputs(js.ragged([grid[0, :2]]), [[1, 2]], pairs=pairs)
+    items = (js.ragged([np.ones((size, 1))]) for size in (1, 2))
+    sizes = np.array([[1, 2]], np.int32)
+    twice = js.assignments.MatchingInput(js.ragged([grid[0, :2]]), pairs, *items, sizes)
     refused(
         r"inputs.pairs\[0, 1\] is \[0, 1\]: expected pairs in the order",
         js.predict,

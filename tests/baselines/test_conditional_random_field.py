@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from scipy.optimize import minimize
 from scipy.special import logsumexp, xlogy
 
-from jaxstruct import Status, predict
+from jaxstruct import Status
 from jaxstruct.baselines import conditional_log_likelihood
 from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
 from jaxstruct.baselines.conditional_random_field import (
@@ -167,42 +167,6 @@ def test_float32_reaches_the_optimum_and_the_second_run_compiles_nothing() -> No
     assert (again.iterations, again.evaluations, again.status) == (0, 1, Status.CONVERGED)
 
 
-def test_c2_of_n_over_2_C_gives_the_objective_of_crfsuite() -> None:
-    """CRFsuite minimises sum_i -log P(y_i | x_i) + c2 |w|^2, here written out for scipy."""
-    truth, problem, n, C = Enumerated(SMALL, PLAIN), SMALL.problem(PLAIN), len(SMALL.y), 50.0
-    c2 = n / (2 * C)
-
-    def theirs(w: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = truth.likelihood(w)
-        return value + c2 * w @ w, gradient + 2 * c2 * w
-
-    w, loss = _minimum(theirs, truth.true.shape[1])
-    solution = fit_random_field(problem, SMALL.inputs(), SMALL.y, C, tolerance=1e-4)
-    np.testing.assert_allclose(solution.objective * n / C, loss, rtol=1e-5)
-    np.testing.assert_allclose(flat(solution.weights), w, atol=2e-3 * np.abs(w).max())
-    assert np.linalg.norm(truth.optimum(2 * C)[0] - w) > 0.1 * np.linalg.norm(w)
-
-
-@pytest.mark.thorough
-def test_padding_and_the_size_of_blocks_change_nothing(x64: None) -> None:
-    """One block, or blocks of 8 rows whose sequences have more padding and a padded row."""
-    data, problem = random_sequences(4, n=9, T=4, d=3, S=3), SMALL.problem(PLAIN, dtype="float64")
-    weights = like(np.random.default_rng(8).normal(size=18), problem.initial_weights)
-    wide = data._replace(
-        tokens=np.pad(data.tokens, ((0, 0), (0, 3), (0, 0))),
-        y=np.pad(data.y, ((0, 0), (0, 3)), constant_values=-1),
-    )
-    found = []
-    for some, positions, count in ((data, 1 << 14, 1), (wide, 1, 9)):
-        x, y = as_buckets(some.inputs()), as_buckets(some.y)
-        blocks = in_blocks(x, y, positions, jnp.float64)
-        assert len(blocks) == count and sum(int(block.real.sum()) for block in blocks) == 9
-        found.append(value_and_gradient(problem, weights, blocks))
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
-    np.testing.assert_allclose(flat(found[0][1]), flat(found[1][1]), atol=1e-12)
-    assert np.linalg.norm(flat(found[0][1])) > 1
-
-
 @pytest.mark.parametrize("C", [0.5, 200.0])
 def test_any_weights_have_a_certificate(x64: None, C: float) -> None:
     """D at the marginals of w is P - |gradient|^2 / 2: at most the optimum, there equal to P."""
@@ -277,15 +241,6 @@ def test_a_log_loss_that_is_not_convex_has_no_bound() -> None:
     assert lower_bound(3.0, 1.0, exact) == 2.5
     assert lower_bound(3.0, 1.0, with_log_loss(exact, "bethe")) == -np.inf
     assert lower_bound(np.nan, 1.0, exact) == -np.inf
-
-
-def test_it_learns_what_the_labels_follow() -> None:
-    data = random_sequences(5, n=16, T=4, d=3, S=3)
-    real = np.arange(4) < data.length[:, None]
-    y = np.where(real, np.argmax(data.tokens, axis=2), -1).astype(np.int32)
-    problem = data.problem(PLAIN)
-    solution = fit_random_field(problem, data.inputs(), y, 4000.0)
-    np.testing.assert_array_equal(predict(problem, solution.weights, data.inputs()), y)
 
 
 def _in_numpy(emissions: np.ndarray, transitions: np.ndarray, y: np.ndarray) -> float:

@@ -11,13 +11,10 @@ from scipy.optimize import nnls
 from jaxstruct import Status, predict
 from jaxstruct.baselines.perceptron import EpochProgress, Perceptron, epoch_order, perceptron
 from jaxstruct.chains.structure import chain_inputs
-from jaxstruct.core.buckets import Buckets
-from jaxstruct.multiclass.structure import multiclass
 from tests.baselines.online import (
     Online,
     Outputs,
     chain_outputs,
-    class_outputs,
     differences,
     integer_sequences,
     online_perceptron,
@@ -75,19 +72,6 @@ def test_buckets_and_padding_change_the_order_alone() -> None:
     )
     one = perceptron(problem, wide.inputs(), wide.y, max_epochs=5, chunk=4, seed=3)
     agree(one, online_perceptron(outputs, orders([np.arange(N)], 4, 3, 5)))
-
-
-@pytest.mark.thorough
-def test_multiclass_in_buckets_of_any_kind() -> None:
-    random = np.random.default_rng(4)
-    x, y = random.integers(-3, 4, (20, 2)).astype(np.float32), random.integers(0, 3, 20)
-    problem, outputs = multiclass(number_of_features=2, number_of_classes=3), class_outputs(x, y, 3)
-    found = perceptron(problem, x, y, max_epochs=5, chunk=8, seed=5)
-    agree(found, online_perceptron(outputs, orders([np.arange(20)], 8, 5, 5)))
-    index = np.arange(0, 20, 2), np.arange(19, 0, -2)
-    buckets = [Buckets(tuple(values[own] for own in index), index) for values in (x, y)]
-    found = perceptron(problem, *buckets, max_epochs=5, chunk=8, seed=5)
-    agree(found, online_perceptron(outputs, orders(index, 8, 5, 5)))
 
 
 def test_every_epoch_visits_every_example_once_in_a_new_order() -> None:

@@ -60,10 +60,10 @@ def test_options_are_those_of_chain() -> None:
 @pytest.mark.parametrize(
     "labels, message",
     [
-        (LABELS[:3], r"labels must be of n = 4 sequences, got 3 lists"),
+        (LABELS[:3], r"labels must be of n = 4 sequences, got 3"),
         (
             [*LABELS[:2], ["B", "A"], LABELS[3]],
-            r"labels\[2\] has 2 labels, but sequences\[2\] has 1",
+            r"labels\[2\] has 2 entries, but sequences\[2\] has 1",
         ),
         ([["A"] * 3, [], ["A"], ["A"] * 7], "at least two labels"),
         ([["A", "B", np.nan], [], ["B"], ["A"] * 7], r"labels\[0\]\[2\]: got nan, a missing label"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import jax
 import numpy as np
 import pytest
@@ -13,12 +11,10 @@ from jaxstruct.confidence import batches, probabilities, ranking
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.device import memory_limit
 from jaxstruct.solvers.validation.checks import checked_inputs
-from tests.confidence.cases import LOG_LINEAR, case, ranked
+from tests.confidence.cases import case, ranked
 from tests.confidence.test_ranking import assert_same
 from tests.lib.refusals import refused
 from tests.solvers.test_size_classes import trees
-
-CALLS = ("k_best", "marginals", "sample")
 
 
 def _chains():
@@ -40,13 +36,13 @@ def test_the_bytes_that_the_compiler_lays_out(given, of) -> None:
     """Of tables, of charts, and where most of what the oracle computes is not asked for."""
     problem, inputs = given()
     (inputs,) = checked_inputs(problem, inputs).parts
-    weights = problem.initial_weights
+    before = batches.bare(problem), problem.initial_weights
     if of == "k_best":
-        call = ranking.ranked_call(problem, weights, 12)
+        call = ranking.ranked_call(problem, problem.initial_weights, 12)
     else:
-        call = probabilities.marginals_call(problem, weights, np.float32(1))
+        call = batches.Call("marginals", probabilities._marginals, before, (np.float32(1),))
     n = jax.tree.leaves(inputs)[0].shape[0]
-    found = call.bytes(inputs, n)[0]
+    found = call.bytes(inputs, n)
     lowered = jax.jit(call.program.function).lower(*call.before, inputs, *call.after)
     laid_out = lowered.compile().memory_analysis()
     taken = laid_out.temp_size_in_bytes + laid_out.output_size_in_bytes
@@ -54,30 +50,29 @@ def test_the_bytes_that_the_compiler_lays_out(given, of) -> None:
 
 
 def test_batches_are_split_so_that_a_call_stays_within_the_bytes(monkeypatch) -> None:
-    given = case("chain")
-    whole = js.confidence.memory(given.problem, given.inputs, k=3)
+    given, rows = case("chain"), []
     before = js.confidence.k_best(*given[:3], k=3)
-    monkeypatch.setattr(batches, "CALL_BYTES", whole.batch // 2)
-    split = js.confidence.memory(given.problem, given.inputs, k=3)
-    assert split.rows < whole.rows and split.batch <= whole.batch // 2
-    assert split.total == split.inputs + split.batch + split.results
+    (inputs,) = checked_inputs(given.problem, given.inputs).parts
+    call = ranking.ranked_call(given.problem, given.weights, 3)
+    n = jax.tree.leaves(inputs)[0].shape[0]
+    monkeypatch.setattr(batches, "CALL_BYTES", call.bytes(inputs, 2))
+    of_call = batches.Call.bytes
+
+    def noted(call, inputs, number):
+        rows.append(number)
+        return of_call(call, inputs, number)
+
+    monkeypatch.setattr(batches.Call, "bytes", noted)
     found = js.confidence.k_best(*given[:3], k=3)
+    assert rows[0] >= n and rows[-1] < rows[0]
+    assert of_call(call, inputs, rows[-1]) <= batches.CALL_BYTES
     assert_same(found.outputs, before.outputs)
     np.testing.assert_array_equal(found.scores, before.scores)
-
-
-@pytest.mark.parametrize("name, of", [*zip(LOG_LINEAR, itertools.cycle(CALLS))])
-def test_what_every_call_takes_is_said(name, of) -> None:
-    given = case(name)
-    found = js.confidence.memory(given.problem, given.inputs, of=of)
-    assert 0 < found.batch < 1e7 and 0 < found.rows <= 16 and found.results > 0
-    assert "in batches of" in str(found) and "results" in str(found)
 
 
 def test_more_than_there_is_is_refused_before_anything_runs(monkeypatch) -> None:
     given, outputs = case("chain"), ranked("chain").outputs[0]
     assert memory_limit() > 1e8
-    refused("of is 'log_loss'", js.confidence.memory, given.problem, given.inputs, of="log_loss")
     monkeypatch.setattr(batches, "memory_limit", lambda: 1000)
     call, message = (given.problem, given.weights, given.inputs), "of the longest inputs takes"
     traced = programs_traced()
@@ -86,7 +81,6 @@ def test_more_than_there_is_is_refused_before_anything_runs(monkeypatch) -> None
     refused(f"k_best: one {message}", js.confidence.k_best, *call, k=6)
     refused(f"marginals: one {message}", js.confidence.marginals, *call)
     refused(f"sample: one {message}", js.confidence.sample, *call, jax.random.key(0), 10)
-    refused(f"k_best: one {message}", js.confidence.memory, given.problem, given.inputs, k=6)
     refused(f"log_losses: one {message}", js.confidence.log_losses, *call, outputs)
     refused(f"fit_temperature: one {message}", js.confidence.fit_temperature, *call, outputs)
 
@@ -101,4 +95,3 @@ def test_no_more_is_computed_than_there_are_outputs(name, k) -> None:
     assert_same(found.outputs[: K - 1], few.outputs[: K - 1])
     np.testing.assert_array_equal(found.scores[:, :K], few.scores)
     assert not found.mask[:, K:].any() and found.outputs[-1] is found.outputs[K + 1]
-    assert js.confidence.memory(given.problem, given.inputs, k=k).batch < 5e6

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from jaxstruct.core.archive import Archive, GrowingArray, Schema, write
+from jaxstruct.core.archive import Archive, DamagedFile, GrowingArray, Schema, write
 
 SCHEMA = Schema("file of tests", "tests", 1, "nobody")
 
@@ -31,6 +31,26 @@ def test_what_was_written_is_read_back(tmp_path):
     part.read(lambda name: name == "none")
     assert [*part.arrays] == ["none"] and part.digest == archive.digest
     assert write(tmp_path / "b", SCHEMA, {"own": [1]}, arrays).read_bytes() == path.read_bytes()
+
+
+def _damaged(content, rng):
+    """Cut off, with a hole, with other bits or bytes, or with more at its end."""
+    a, b = np.sort(rng.choice(len(content), 2, replace=False))
+    changed = bytearray(content)
+    changed[a] ^= 1 << int(rng.integers(8))
+    other = content[:a] + bytes(255 - each for each in content[a:b]) + content[b:]
+    kinds = content[:a], content[:a] + content[b:], bytes(changed), other, content + rng.bytes(9)
+    return kinds[rng.integers(len(kinds))]
+
+
+def test_no_damaged_file_is_read(tmp_path):
+    """Files of models, checkpoints and planes are archives."""
+    rng, path = np.random.default_rng(0), tmp_path / "a"
+    whole = write(path, SCHEMA, {"own": [1]}, {"x": rng.normal(size=(9, 9))}).read_bytes()
+    for _ in range(1000):
+        path.write_bytes(_damaged(whole, rng))
+        with pytest.raises(DamagedFile, match=f"^file of tests {path} (is no|does not)"):
+            Archive(SCHEMA, path).read()
 
 
 def test_what_files_do_not_hold_is_refused(tmp_path):

@@ -111,13 +111,10 @@ def test_decode_checks_the_range():
     "make, match",
     [
         (lambda: fit_codec(3), "labels must be a sequence of labels, .* got 3"),
-        (lambda: fit_codec(None), "labels must be a sequence"),
-        (lambda: fit_codec({"a": 1}), "labels must be a sequence"),
         (lambda: fit_codec([1], 3), "classes must be a sequence"),
         (lambda: encode(["a"], fit_codec(["a"])), r"codec must be a LabelCodec \(see fit_codec\)"),
         (lambda: decode([0], fit_codec(["a"])), "codec must be a LabelCodec"),
         (lambda: decode(fit_codec(["a"]), [[0], [0, 0]]), r"indices must be \[n\] integers"),
-        (lambda: decode(fit_codec(["a"]), [2**70]), r"indices must be \[n\] integers"),
         (lambda: encode(fit_codec(["a"]), ["x" * 10**6]), "is none of the 1 known classes"),
     ],
 )

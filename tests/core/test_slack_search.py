@@ -1,4 +1,4 @@
-"""The slack search against enumeration: of random points (Delta, f) and of all label sequences."""
+"""The slack search against enumeration of random points (Delta, f)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.chains.oracles.decoding import viterbi
-from jaxstruct.chains.potentials import score_labels
 from jaxstruct.core.slack_search import SlackSearch, slack_search, tangent, with_listed
-from tests.chains.oracles import truth as chain_truth
 from tests.lib.refusals import refused
 
 POWERS = (1.0, 0.5)
@@ -241,64 +238,5 @@ def test_float32_within_its_rounding() -> None:
         assert np.all(found.value <= truth + 1e-5) and np.all(found.bound >= truth - 1e-5)
 
 
-@pytest.mark.thorough
-def test_nested_vmap_equals_one_by_one(x64) -> None:
-    points, delta_max = clouds(np.random.default_rng(5), 6, 9)
-    points = with_true_output(points)
-
-    def one(points):
-        return slack_search(oracle(jnp.asarray(points)), delta_max=1.0, power=0.5, steps=6)
-
-    nested = jax.device_get(jax.jit(jax.vmap(jax.vmap(one)))(points.reshape(2, 3, 10, 2)))
-    singles = [jax.device_get(jax.jit(one)(points[i])) for i in range(6)]
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *singles)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a.reshape(b.shape), b, rtol=1e-12), nested, stacked
-    )
-
-
 def test_steps_must_be_positive() -> None:
     refused("steps: got 0", lambda: slack_search(oracle(jnp.zeros((1, 2))), 1.0, steps=0))
-
-
-def chain_search(potentials, y_true, length, power):
-    """As a structure would call it: Viterbi on loss-augmented potentials."""
-    wrong = y_true[:, None] != jnp.arange(potentials.emissions.shape[1])[None]
-    true_score = score_labels(potentials, y_true, length)
-
-    def augmented(slope):
-        emissions = potentials.emissions + slope * wrong
-        labels = viterbi(potentials._replace(emissions=emissions), length).labels
-        advantage = score_labels(potentials, labels, length) - true_score
-        return labels, advantage, jnp.sum(labels != y_true).astype(advantage.dtype)
-
-    return slack_search(augmented, length.astype(true_score.dtype), power, 16)
-
-
-searched_chains = jax.jit(jax.vmap(chain_search, (0, 0, 0, None)))
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_chains_against_enumeration(x64, tied) -> None:
-    random = np.random.default_rng(6)
-    T, S, count = 5, 3, 400
-    chains = [chain_truth.random_chain(random, T, S, ties=tied) for _ in range(count)]
-    labelings = [chain_truth.all_labelings(S, length, T) for _, length in chains]
-    y_true = np.stack([rows[random.integers(len(rows))] for rows in labelings])
-    potentials, lengths = chain_truth.stacked(chains)
-    for power in POWERS:
-        found = jax.device_get(searched_chains(potentials, y_true, lengths, power))
-        certified = 0
-        for i, ((chain, _), rows) in enumerate(zip(chains, labelings, strict=True)):
-            scores = chain_truth.scores(chain, rows)
-            at = int(np.flatnonzero((rows == y_true[i]).all(1))[0])
-            points = np.stack([(rows != y_true[i]).sum(1), scores - scores[at]], 1).astype(float)
-            truth = values(points, power)
-            assert found.value[i] <= truth.max() + 1e-9
-            assert found.bound[i] >= truth.max() - 1e-9
-            row = int(np.flatnonzero((rows == found.y[i]).all(1))[0])
-            np.testing.assert_allclose(found.value[i], truth[row], atol=1e-9)
-            certified += found.bound[i] <= found.value[i] + 1e-9
-            if is_extreme(np.round(points, 9), truth.argmax()) and found.calls[i] < 16:
-                np.testing.assert_allclose(found.value[i], truth.max(), atol=1e-9)
-        assert certified > count / 2

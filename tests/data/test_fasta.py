@@ -7,11 +7,7 @@ import gzip
 import pytest
 
 from jaxstruct.data.errors import MalformedFile, UnsafeArchive
-from jaxstruct.data.fasta import (
-    FastaRecord,
-    parse_fasta,
-    read_fasta,
-)
+from jaxstruct.data.fasta import FastaRecord, parse_fasta, read_fasta
 from tests.lib.refusals import refused
 
 TWO = (FastaRecord("one", "first of two", "ACDEFG"), FastaRecord("two", "", "KLm*"))

@@ -107,9 +107,9 @@ def test_a_token_may_be_a_word_or_a_word_with_its_tag():
 def test_refusals_name_the_place():
     sentences, trees = english(4)
     prepare = js.dependencies.prepare
-    with refused(r"trees\[1\] has 2 heads, but sentences\[1\] has 5 tokens"):
+    with refused(r"trees\[1\] has 2 entries, but sentences\[1\] has 5: one each"):
         prepare(sentences, [trees[0], trees[1][:2], *trees[2:]])
-    refused("sentences are 4, trees 3", lambda: prepare(sentences, trees[:3]))
+    refused("trees must be of n = 4 sentences, got 3", lambda: prepare(sentences, trees[:3]))
     with refused(r"sentences\[0\]\[0\] must be a mapping of columns to texts"):
         prepare([[3, 4]], [[2, 0]])
     with refused(r"sentences\[1\]\[0\] has the columns \['word'\]"):

@@ -90,7 +90,8 @@ def enumerated(labels, projective):
 
 @pytest.mark.parametrize(
     ("labels", "projective", "formulation"),
-    [("", True, "svm1_margin"), ("pq", False, "svm1_margin"), ("", False, "svm1")],
+    [("", True, "svm1_margin"), ("pq", False, "svm1_margin"), ("", False, "svm1"),
+     ("", True, "svm1_slack")],
 )  # fmt: skip
 def test_the_optimum_is_that_of_the_quadratic_program(x64, labels, projective, formulation):
     _, _, data = data_of(labels, projective, "float64")
@@ -102,8 +103,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64, labels, projective, f
 
 
 @pytest.mark.parametrize(
-    ("labels", "loss"),
-    [("", "hamming"), ("pq", "labelled_hamming"), ("pq", "normalised_hamming")],
+    ("labels", "loss"), [("", "hamming"), ("pq", "labelled_hamming"), ("pq", "normalised_hamming")]
 )
 def test_projective_trees_have_levels_of_errors(x64, labels, loss):
     """Against all trees; where labels cost nothing, level 0 holds the right heads with others."""
@@ -128,14 +128,6 @@ def test_projective_trees_have_levels_of_errors(x64, labels, loss):
             of_level = level if own.any() else 0
             output = jax.tree.map(operator.itemgetter(place), found)
             np.testing.assert_allclose(data.problem.model.loss(true, output), of_level)
-
-
-def test_slack_rescaling_of_projective_trees_is_certified(x64):
-    _, _, data = data_of("", True, "float64")
-    truth = solve_primal("svm1_slack", *enumerated("", True), 5.0).objective
-    found = js.fit(*data, "svm1_slack", 5.0, tolerance=1e-4, settings=FULL)
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose([found.primal, found.dual], truth, rtol=1e-4)
 
 
 @pytest.mark.thorough

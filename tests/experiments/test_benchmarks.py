@@ -16,7 +16,7 @@ from experiments.benchmarks.command import Options
 from experiments.benchmarks.growth import Growth
 from experiments.benchmarks.rows import ROWS
 from experiments.corpora.locate import available
-from experiments.tasks import generated, users
+from experiments.tasks import generated
 from experiments.tasks.work import Row, Tool, Work
 from tests.experiments.scripts import kept_settings, strict_json
 
@@ -50,21 +50,6 @@ def test_a_row_a_task(here, tmp_path, monkeypatch):
     assert kept["rows"][0]["task"] == "texts" and (tmp_path / "benchmarks.png").exists()
     (line,) = outcome.table.rows
     assert line[:2] == ["texts", "0.01"] and "LinearSVC" in line
-
-
-@pytest.mark.thorough
-def test_an_estimator_predicts_too_beside_others(here, tmp_path, monkeypatch):
-    for name, value in {"CS": (0.1, 1.0), "FOLDS": 2, "HELD_OUT": 60}.items():
-        monkeypatch.setattr(users, name, value)
-    monkeypatch.setitem(ROWS, "grid", ROWS["grid"]._replace(size=80))
-    options = Options(tasks=("grid",), output=str(tmp_path), tolerance=1e-1, progress=False)
-    outcome = benchmarks.run(options)
-    (row,) = outcome.numbers["rows"]
-    assert row["first_n"] == 80 and row["first_again_programs"] == 0
-    assert 0.1 < row["first_score"] == row["cached_score"] <= 1 and row["peer_score"] > 0.1
-    for part in ("first", "cached", "peer"):
-        assert 0 < row[f"{part}_seconds"] < row[f"{part}_everything"]
-    assert [line[0] for line in outcome.table.rows] == ["grid", "grid+predict"]
 
 
 @pytest.mark.thorough

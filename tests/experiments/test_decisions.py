@@ -27,7 +27,7 @@ def test_costs_without_noise_are_polynomials_of_one_sum_of_features(task: str, d
     elif task == "salesman":
         linear = root((c - generator._base) / 3)
     else:
-        assert (c == np.round(c)).all() and set(generator.weights) <= set(range(3, 8))
+        assert (c == np.round(c)).all() and np.isin(generator.weights, range(3, 8)).all()
         return
     with_constant = np.hstack([x, np.ones((200, 1))])
     _, rest, _, _ = np.linalg.lstsq(with_constant, linear, rcond=None)
@@ -92,3 +92,9 @@ def test_table_and_picture_are_written(outcome: common.Outcome) -> None:
     assert sum("less spo_plus" in note for note in outcome.table.notes) == 4
     (path,) = (path for path in outcome.files if path.name == "decisions.json")
     assert len(strict_json(path)["rows"]) == 10
+
+
+def test_pyepo_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("experiments.lib.peers.find_spec", lambda name: name == "torch" or None)
+    with pytest.raises(ImportError, match="pip install pyepo ortools$"):
+        command.run(Options(methods=[command.PYEPO]))

@@ -11,16 +11,10 @@ from absl import flags
 
 from experiments import command_file, command_module, commands
 from experiments.corpora.locate import available
-from experiments.lib import common, start
+from experiments.lib import start
 from experiments.lib.options import define_flags, flag_fields, names
 from experiments.lib.record import flag_arguments
-from tests.experiments.scripts import (
-    kept_settings,
-    parsed_options,
-    raising,
-    stop_after,
-    strict_json,
-)
+from tests.experiments.scripts import kept_settings, parsed_options, raising
 
 COMMANDS = commands()
 SHARED = {"output", "seed", "x64", "progress", "compilation_cache"}
@@ -213,22 +207,3 @@ def test_where_nothing_can_be_written_is_told_at_once(name, monkeypatch, tmp_pat
         printed, option = capfd.readouterr().err, line.split("=")[-2].split("--")[-1]
         place = f"{name}: {option}: 'absent/x' is no folder that files can be written to: "
         assert printed.startswith(place) and printed.count("\n") == 1, line
-
-
-STOPPED = {
-    "oracle_speed": ({"_measure": [{"family": "a"}]}, {"families": ("chains", "trees")}),
-}
-"""Command -> what measures in it, each with the rows of its only call, and options."""
-
-
-@pytest.mark.parametrize("name", STOPPED)
-def test_ctrl_c_keeps_what_is_measured(name, tmp_path, monkeypatch):
-    command, (measures, changes) = command_module(name), STOPPED[name]
-    for function, row in measures.items():
-        monkeypatch.setattr(command, function, stop_after(1, row))
-    options = command.Options(output=str(tmp_path), compilation_cache=False, **changes)
-    with kept_settings(), pytest.raises(common.Stopped, match=f"{name}.stopped.json"):
-        command.run(options)
-    content = strict_json(tmp_path / f"{name}.stopped.json")
-    rows = [each for row in measures.values() for each in (row if isinstance(row, list) else [row])]
-    assert content["stopped"] is True and content["rows"] == rows

@@ -9,7 +9,6 @@ import pytest
 from matplotlib.image import imread
 
 from experiments.corpora.ocr_letters import LETTERS
-from experiments.handwriting import baselines as handwriting_baselines
 from experiments.handwriting import command as handwriting
 from experiments.handwriting.command import Options, knows_optimum
 from experiments.lib import common
@@ -101,13 +100,6 @@ def test_the_errors_are_those_of_the_highest_scores(outcome, weights):
     assert 0 < row["test_letter_error"] < 100
 
 
-def test_only_the_first_run_compiles(outcome):
-    rows = outcome.numbers["rows"]
-    assert [row["machine"] for row in rows] == ["svm1_margin", "letters", "perceptron", "crf"]
-    assert rows[0]["compilations"] > 0 and rows[0]["compile_seconds"] > 0
-    assert [row["later_compilations"] for row in rows] == [0, 0, None, None]
-
-
 def test_files_hold_the_numbers(outcome):
     assert [path.name for path in outcome.files] == [
         "handwriting.json", "handwriting.csv", "handwriting_words.png",
@@ -183,19 +175,6 @@ def test_a_path_of_c_takes_the_fewest_held_out_errors(options):
     assert [point["c_over_n"] for point in row["c_path"]] == [0.001, 0.03]
     wrong = [point["held_out_letter_error"] for point in row["c_path"]]
     assert row["c_over_n"] == (0.001, 0.03)[int(np.argmin(wrong))]
-
-
-def test_letters_are_the_chain_without_transitions(options, data, monkeypatch):
-    split = one_split(data.words, ("1",), 0)
-    letters = handwriting_baselines.train_baseline(options, data, split, "letters", 1).row
-
-    def bare(loss, dtype):
-        return handwriting_machines.chain(128, 26, eta=0.0, loss=loss, dtype=dtype)
-
-    monkeypatch.setattr(handwriting_machines, "chain_problem", bare)
-    row = handwriting_machines.train_chain(options, data, split, "svm1_margin", 1).row
-    assert row["primal"] >= letters["dual"] and letters["primal"] >= row["dual"]
-    assert row["primal"] == pytest.approx(letters["primal"], rel=2e-2)
 
 
 def test_splits_are_disjoint_and_complete(data):

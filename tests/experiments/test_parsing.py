@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from experiments.lib import common
 from experiments.parsing import command as parsing
-from experiments.parsing import command as parsing_kept
 from experiments.parsing.command import Options, methods_of
 from experiments.parsing.report import (
     PAPER,
@@ -39,7 +35,7 @@ from experiments.tasks.treebanks import (
 )
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, score
-from jaxstruct.trees.phrases.tree import tags, words
+from jaxstruct.trees.phrases.tree import tags
 from tests.experiments.parsing_cases import LONGEST, drawn_trees, write_trees
 from tests.experiments.scripts import kept_settings, strict_json
 
@@ -59,14 +55,6 @@ def test_what_differs_is_marked():
     assert marks == {("S", 1.5): "*3", ("NP", 0): "*3", ("VP", 2): "*3", ("NP", 2.5): "*2,3"}
     assert marked(_own_nodes(CASE, 0)) == [] == _own_nodes(CASE, 2)
     assert marked(_own_nodes(CASE, 1)) == [("VP", 1.5)]
-
-
-def test_places_of_nodes():
-    found = {(node.text, node.x): node.y for node in _own_nodes(CASE, 0)}
-    assert found == {
-        ("S", 1.5): 4, ("NP", 0): 2, ("VP", 2): 3, ("NP", 2.5): 2, ("A", 0): 1, ("B", 1): 1,
-        ("C", 2): 1, ("D", 3): 1, ("a", 0): 0, ("b", 1): 0, ("c", 2): 0, ("d", 3): 0,
-    }  # fmt: skip
 
 
 def test_sentences_that_differ_come_first():
@@ -153,25 +141,6 @@ def test_what_the_grammar_lacks_is_reported(outcome):
         assert test["failures_counted"]["recall"] < test["summary"]["recall"]
 
 
-def test_training_trees_are_learned_better_than_counted(outcome):
-    counted, *trained = [row["numbers"]["train"]["same_tree"] for row in outcome.numbers["rows"]]
-    assert min(trained) >= counted > 0.5
-
-
-def test_answers_are_trees_over_the_words(outcome):
-    for row in outcome.numbers["rows"]:
-        for right, made in zip(TEST, trees_of(row["numbers"]["test"]["answers"]), strict=True):
-            assert made is None or (words(made), tags(made)) == (words(right), tags(right))
-
-
-def test_scores_are_those_of_the_answers(outcome):
-    for row in outcome.numbers["rows"]:
-        own = row["numbers"]["test"]
-        again = score(TEST, trees_of(own["answers"]), ALL_TOKENS)
-        for name in again._fields:
-            np.testing.assert_array_equal(getattr(scores_of(own), name), getattr(again, name))
-
-
 def test_files_and_tables(outcome):
     names = [path.name for path in outcome.files]
     assert names == [
@@ -219,46 +188,6 @@ def test_resuming_reads_what_is_there(outcome, options, monkeypatch):
     with kept_settings():
         again = parsing.run(options.replace(resume=True, pictures=0))
     assert again.table == outcome.table
-
-
-@pytest.mark.parametrize("field, value", [("resume", False), ("epsilon", 0.02), ("memory", 0)])
-def test_resuming_trains_again_where_options_changed(outcome, options, field, value):
-    changed = options.replace(resume=True, output=options.output).replace(**{field: value})
-    check_trained_again(options, parsing_kept.store_of(changed, load_treebank(options)))
-
-
-def test_resuming_trains_again_where_the_trees_changed(outcome, options):
-    treebank = load_treebank(options)
-    other = treebank._replace(train=treebank.train[1:])
-    check_trained_again(options, parsing_kept.store_of(options.replace(resume=True), other))
-
-
-def check_trained_again(options, store):
-    folder = Path(options.output) / parsing_kept.FOLDER
-    before = (folder / "pcfg.json").read_bytes()
-    try:
-        found = parsing_kept.kept(store, "pcfg", lambda: {"new": 1})
-        assert found == {"new": 1}
-    finally:
-        (folder / "pcfg.json").write_bytes(before)
-
-
-def test_ctrl_c_keeps_the_methods_that_are_trained(options, tmp_path, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(parsing, "train_log_linear", stop)
-    with kept_settings(), pytest.raises(common.Stopped, match="--resume"):
-        parsing.run(options.replace(output=str(tmp_path)))
-    content = strict_json(tmp_path / "parsing.stopped.json")
-    assert content["stopped"] is True and len(content["rows"]) == 1
-    assert content["rows"][0]["method"]["name"] == "pcfg" and not content["sweep"]
-
-
-def test_a_part_without_sentences_of_the_wanted_lengths(options, tmp_path):
-    path = write_trees(tmp_path / "short.mrg", [read_tree("(S (A a) (B b))")])
-    with kept_settings(), pytest.raises(ValueError, match="test: no tree of 3 to 7 tokens"):
-        parsing.run(options.replace(test_trees=path, shortest=3, output=str(tmp_path)))
 
 
 def test_readings_of_C():

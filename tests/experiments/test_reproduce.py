@@ -53,32 +53,6 @@ def statuses(outcome):
     return {row["name"]: row["status"] for row in outcome.numbers["experiments"]}
 
 
-@pytest.mark.thorough
-def test_quick_runs_what_it_can(no_corpora, options, capsys):
-    absent = (
-        "taxonomy_clinc150", "taxonomy_wipo_alpha_d", "handwriting", "named_entities",
-        "parsing", "snakes", "multi_label_scene", "reranking", "neural_handwriting",
-    )  # fmt: skip
-    outcome = reproduce.run(options.replace(quick=True, only=("digits", *absent)))
-    assert statuses(outcome) == {"digits": "done"} | dict.fromkeys(absent, "left out")
-    for row in outcome.numbers["experiments"]:
-        if row["status"] == "done":
-            content = strict_json(row["file"])
-            assert content["record"]["seed"] == 5 and row["seconds"] > 0
-            assert row["file"].with_suffix(".csv").exists()
-    assert strict_json(outcome.files[0])["record"]["flags"]["quick"] is True
-    printed = capsys.readouterr().out
-    assert printed.count("fetch.py --corpus=clinc150") == 1 and "place snakes.npz in" in printed
-    assert "Summary of the quick version" in printed
-
-
-def test_quick_options_leave_the_command_of_each_script(no_corpora, options):
-    found = reproduce.run(options.replace(quick=True, only=("digits",)))
-    content = strict_json(found.numbers["experiments"][0]["file"])
-    assert "python -m experiments.digits " in content["record"]["command"]
-    assert "--formulations=svm1_margin,svm2_slack" in content["record"]["command"]
-
-
 def test_missing_corpora_are_steps_a_line_each_and_said_once(no_corpora, options, capsys):
     calls = []
     needs = [stub("a", ("clinc150", "gum"), calls=calls), stub("b"), stub("c", ("gum", "snakes"))]

@@ -15,11 +15,7 @@ import jaxstruct as js
 from experiments.lib import common
 from experiments.structured_regression import command
 from experiments.structured_regression.command import Options
-from experiments.structured_regression.machines import (
-    drawn_series,
-    linear_svr,
-    windows,
-)
+from experiments.structured_regression.machines import drawn_series, linear_svr, windows
 from experiments.structured_regression.structure import (
     SIGNS,
     RealInput,

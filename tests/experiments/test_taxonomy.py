@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from experiments.lib import common
 from experiments.reproduce.command import SMALL
 from experiments.tasks import documents
 from experiments.taxonomy import command as taxonomy
@@ -147,24 +146,6 @@ def test_wipo_alpha_is_the_papers_and_the_others_are_not(corpus, tmp_path):
     assert not documents.synthetic(per_leaf=1).of_paper
 
 
-def test_ctrl_c_keeps_the_training_sets_that_are_done(corpus, tmp_path, monkeypatch):
-    calls = []
-
-    def train(data, *_):
-        calls.append(1)
-        if len(calls) > len(COLUMNS):
-            raise KeyboardInterrupt
-        return made_up_cell(data)
-
-    monkeypatch.setattr(taxonomy, "train_and_test", train)
-    options = Options(path=str(corpus), output=str(tmp_path), **CHEAP)
-    with kept_settings(), pytest.raises(common.Stopped):
-        taxonomy.run(options)
-    content = strict_json(tmp_path / "taxonomy_clinc150.stopped.json")
-    assert content["stopped"] is True and len(content["runs"]) == 1
-    assert set(content["runs"][0]["cells"]) == set(COLUMNS)
-
-
 def test_all_columns_share_shapes_and_lengths():
     data = documents.synthetic(per_leaf=2)
     columns = make_columns(data, "svm1_slack", "deeper", "float32")
@@ -291,14 +272,3 @@ def test_a_fold_count_for_each_size():
     assert repeated == [(4, 0, 0), (4, 1, 0), (2, 0, 0), (2, 1, 0)]
     with pytest.raises(ValueError, match="folds: got 3, expected one number for each entry"):
         list(taxonomy._jobs(options.replace(folds=("3",))))
-
-
-@pytest.mark.thorough
-def test_the_papers_folds_have_a_file_of_their_own(corpus, tmp_path):
-    options = Options(path=str(corpus), output=str(tmp_path), **CHEAP).replace(
-        per_class=("2",), folds=("2",)
-    )
-    with kept_settings():
-        found = taxonomy.run(options)
-    assert (tmp_path / "taxonomy_clinc150_folds.json").exists()
-    assert "over 2 folds" in found.table.title and len(found.numbers["runs"]) == 2

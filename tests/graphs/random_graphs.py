@@ -13,15 +13,14 @@ import numpy as np
 from jaxstruct.core.sizes import size_class
 from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import Elimination
-from jaxstruct.graphs.factors import graph_potentials, padded
-from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.factors import graph_potentials
+from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 from tests.lib.enumeration import Listed
 
 KINDS = ("tree", "cycle", "complete", "any", "apart", "grid")
 """`any` has isolated nodes now and then, `apart` no edges at all, `grid` is 3 x 3 with 2 labels."""
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 """For programs that run once: compiling them takes longer than running them."""
-TIED = 1e-9
 
 
 def tree_edges(parents: np.ndarray) -> np.ndarray:
@@ -187,6 +186,20 @@ def cases(count: int = 200, seed: int = 0) -> Cases:
     batch = stacked([case.graph for case in found])
     assert batch.nodes.shape[1:] == (12, 3) and batch.pairs.shape[1:] == (16, 3, 3)
     return Cases(tuple(found), batch, best, log_partition)
+
+
+def padded(graph: GraphPotentials, nodes: int, edges: int, labels: int) -> GraphPotentials:
+    """The same graph in more room, one table an edge; labels to come are forbidden."""
+    table, ends, pairs, V, E, kinds = graph
+    V, E, S = int(V), int(E), np.shape(table)[1]
+    pairs = np.asarray(pairs) if kinds is None else np.asarray(pairs)[np.asarray(kinds)]
+    wide = [(0, 0), (0, labels - S)]
+    table = np.pad(np.asarray(table)[:V], wide, constant_values=-np.inf)
+    pairs = np.pad(pairs[:E], [*wide, (0, labels - S)], constant_values=-np.inf)
+    more = [(0, edges - E), (0, 0)]
+    ends = np.pad(np.asarray(ends)[:E], more, constant_values=PADDING)
+    table, pairs = np.pad(table, [(0, nodes - V), (0, 0)]), np.pad(pairs, [*more, (0, 0)])
+    return GraphPotentials(table, ends, pairs, np.int32(V), np.int32(E))
 
 
 def stacked(graphs):

@@ -121,14 +121,6 @@ class Graphs(NamedTuple):
             losses.append(costs[fill])
         return solve_primal(formulation, np.stack(features), np.stack(losses), places, C)
 
-    def primal(self, w: np.ndarray, C: float, loss: Loss) -> float:
-        """P(w) of svm1_margin by enumeration."""
-        total = 0.0
-        for i in range(len(self.y)):
-            scores = self.psi(i)[1] @ w
-            total += (self.losses(i, loss) + scores - scores[self.place(i)]).max()
-        return 0.5 * w @ w + C / len(self.y) * total
-
 
 def flat(weights: dict[str, np.ndarray]) -> np.ndarray:
     """The weights in the order of their names."""

@@ -1,7 +1,7 @@
-"""Hidden Markov models, random fields on chains and logistic regression, as factor graphs.
+"""Hidden Markov models and logistic regression as factor graphs, instances of the slides.
 
-The slides' instances of one thing: marginals, argmax and likelihood are those of `chains`, of
-`multiclass` and of the formula, to 1e-6 and better.
+Marginals, argmax and likelihood are those of `chains` and of the formula, to 1e-6 and better;
+random fields on chains are those of `test_inference`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxstruct as js
 from experiments.machines.hidden_markov import HiddenMarkov, fit_hidden_markov, sentence_potentials
 from jaxstruct.chains.oracles import sums as chain_sums
 from jaxstruct.chains.oracles.decoding import viterbi
-from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
-from jaxstruct.core.padding import bucketed
-from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.elimination import Elimination, elimination
-from jaxstruct.graphs.factors import factor_graph, padded
-from jaxstruct.graphs.inputs import GraphInput
+from jaxstruct.graphs.factors import factor_graph
 from jaxstruct.graphs.oracles import variable_elimination as exact
 from jaxstruct.graphs.potentials import GraphPotentials
-from jaxstruct.graphs.structure import graph_labelling
-from jaxstruct.graphs.theta import graph_potentials_of
-from tests.graphs.random_graphs import quick_jit, stacked_plans, tree_edges
+from tests.graphs.random_graphs import padded, quick_jit, stacked_plans
 
 CLOSE = 1e-6
 N, S, SYMBOLS = 40, 3, 5
@@ -97,74 +90,6 @@ def test_a_hidden_markov_model() -> None:
         for t in range(T - 1):
             pair = found.pairs[i, between[t, t + 1], :S, :S]
             np.testing.assert_allclose(pair, wanted.pairs[i, t], atol=CLOSE)
-
-
-class Fields:
-    """A random field on chains, once in the chain output type and once as a labelled graph."""
-
-    def __init__(self, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        _, self.y, length = sentences(seed)
-        self.tokens = [rng.normal(size=(T, 4)) for T in length]
-        self.outputs = js.ragged([y[:T] for y, T in zip(self.y, length, strict=True)])
-        self.chain = chain(4, S, dtype="float64")
-        self.graph = graph_labelling(4, S, dtype="float64")
-        edges = [tree_edges(np.arange(-1, T - 1)) for T in length]
-        self.of_chain = chain_inputs(js.ragged(self.tokens))
-        self.of_graph = js.graphs.graph_inputs(self.tokens, edges, plans=True)
-
-    def trained(self) -> list:
-        """Both, at C/n = 2."""
-        kinds = ((self.chain, self.of_chain), (self.graph, self.of_graph))
-        return [
-            js.baselines.fit_random_field(problem, x, self.outputs, 2.0 * N, tolerance=1e-9)
-            for problem, x in kinds
-        ]
-
-
-def test_a_conditional_random_field() -> None:
-    given = Fields(1)
-    of_chain, of_graph = given.trained()
-    assert of_chain.status is of_graph.status is js.Status.CONVERGED
-    np.testing.assert_allclose(of_graph.objective, of_chain.objective, rtol=1e-10)
-    w, u = of_chain.weights, of_graph.weights
-    np.testing.assert_allclose(u["nodes"], w["emissions"], atol=CLOSE)
-    np.testing.assert_allclose(u["pairs"][0], w["transitions"], atol=CLOSE)
-    read = [js.predict(problem, w, x) for problem, w, x in
-            ((given.chain, w, given.of_chain), (given.graph, u, given.of_graph))]  # fmt: skip
-    np.testing.assert_array_equal(read[0].rows, read[1].rows)
-
-
-def test_its_likelihood_and_its_marginals() -> None:
-    """At weights that are not trained, of all sentences."""
-    given, rng = Fields(2), np.random.default_rng(3)
-    u = {"nodes": jnp.asarray(rng.normal(size=(4, S))), "pairs": jnp.asarray(rng.normal(
-        size=(1, S, S)))}  # fmt: skip
-    w = {"emissions": u["nodes"], "transitions": u["pairs"][0]}
-
-    def of_graph(x: GraphInput, y: jax.Array) -> tuple:
-        theta = given.graph.model.potentials(u, x)
-        found = exact.marginals(graph_potentials_of(theta), theta.plan)
-        return given.graph.inference.log_loss(theta, y), found
-
-    def of_chain(x: PyTree, y: jax.Array) -> tuple:
-        theta = given.chain.model.potentials(w, x)
-        found = chain_sums.marginals(*chain_potentials(given.chain, theta))
-        return given.chain.inference.log_loss(theta, y), found
-
-    ends = []
-    for problem, x, of_one in (
-        (given.graph, given.of_graph, of_graph), (given.chain, given.of_chain, of_chain)
-    ):  # fmt: skip
-        (x,), (y,) = (side.parts for side in bucketed(problem.padding, x, given.outputs))
-        ends.append(jax.device_get(quick_jit(jax.vmap(of_one))(x, y)))
-    (value, found), (other, wanted) = ends
-    np.testing.assert_allclose(value, other, atol=CLOSE)
-    np.testing.assert_allclose(found.log_partition, wanted.log_partition, atol=CLOSE)
-    assert set(given.outputs.lengths) >= {1, 7}
-    for i, T in enumerate(given.outputs.lengths):
-        np.testing.assert_allclose(found.nodes[i, :T], wanted.labels[i, :T], atol=CLOSE)
-        np.testing.assert_allclose(found.pairs[i, : T - 1], wanted.pairs[i, : T - 1], atol=CLOSE)
 
 
 def test_logistic_regression() -> None:

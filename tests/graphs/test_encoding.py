@@ -69,7 +69,7 @@ WRONG = {
         lambda: prepare(GRAPHS, [LISTS[0], ["A"]]),
         r"labels\[1\] has 1 entries, but graphs\[1\] has 2: one each",
     ),
-    "graph missing": (lambda: prepare(GRAPHS, LISTS[:1]), "labels holds 1 graphs, graphs holds 2"),
+    "graph missing": (lambda: prepare(GRAPHS, LISTS[:1]), "labels must be of n = 2 graphs, got 1"),
     "unseen": (lambda: ENCODING.outputs([["A", "C"]]), r"labels\[0\]\[1\]: 'C' is none of the 2"),
     "one label": (lambda: prepare(GRAPHS, [["A"] * 3, ["A"] * 2]), "at least two labels"),
     "ignore": (lambda: prepare(GRAPHS, LISTS, ignore="x"), "ignore must be a list of names"),

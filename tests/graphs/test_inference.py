@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
-from sklearn.linear_model import LogisticRegression
 
 import jaxstruct as js
 from jaxstruct.baselines import conditional_log_likelihood, fit_random_field
@@ -197,24 +196,6 @@ def test_training_with_the_bound_has_one_optimum_above_the_exact_one() -> None:
     np.testing.assert_allclose(flat(found[0].weights), flat(found[1].weights), atol=1e-3)
     exact = fit_random_field(problem, given.inputs(plans=True), given.outputs, C)
     assert found[0].objective > exact.objective + 1e-3
-
-
-@pytest.mark.thorough
-def test_independent_nodes_are_logistic_regression() -> None:
-    """Without edges all four are the likelihood of nodes one by one: scikit-learn's optimum."""
-    rng = np.random.default_rng(6)
-    x = [rng.normal(size=(size, 4)) for size in (3, 1, 5, 7, 2, 9, 4, 8)]
-    y = [np.argmax(rows[:, :3] + rng.gumbel(size=(len(rows), 3)), axis=1) for rows in x]
-    problem = js.graphs.graph_labelling(4, 3, edge_kinds=0, dtype="float64")
-    inputs = js.graphs.graph_inputs(x, [[]] * len(x), plans=True)
-    reference = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=1000)
-    reference.fit(np.concatenate(x), np.concatenate(y))
-    for name in EVERY:
-        found = fit_random_field(
-            of_log_loss(problem, name), inputs, js.ragged(y), 2.0 * len(x), tolerance=1e-7
-        )
-        assert found.status is js.Status.CONVERGED
-        np.testing.assert_allclose(found.weights["nodes"].T, reference.coef_, atol=1e-5)
 
 
 def test_other_graphs_of_the_same_class_compile_nothing() -> None:

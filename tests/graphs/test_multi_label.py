@@ -13,6 +13,7 @@ import jaxstruct as js
 from jaxstruct.graphs.marginals import UNITS, Marginals, set_marginals
 from jaxstruct.graphs.multi_label import LOSSES, multi_label, set_losses
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.most_violated import oracle_for
 from tests.graphs.random_graphs import every_labelling
 from tests.graphs.structure_cases import flat
 from tests.lib.refusals import refused
@@ -59,8 +60,7 @@ def test_losses_are_those_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("formulation", "loss"),
-    [("svm1_margin", "hamming"), ("svm2_slack", "f1")],
+    ("formulation", "loss"), [("svm1_margin", "hamming"), ("svm2_slack", "f1")]
 )
 def test_the_optimum(formulation: str, loss: str) -> None:
     problem = multi_label(D, L, loss=loss, dtype="float64")
@@ -140,11 +140,9 @@ def test_relaxed_predictions_are_marginals_with_the_features_of_sets() -> None:
         np.testing.assert_allclose(row, psi(X[i])[place], atol=1e-12)
 
 
-def test_check_problem_finds_nothing_and_all_formulations_are_served() -> None:
+def test_contenders_serve_all_formulations() -> None:
     problem = multi_label(D, L, loss="f1", dtype="float64")
-    report = js.check_problem(problem, X, Y, listed=SETS, examples=3, draws=3)
-    assert set(report.oracles) == set(FORMULATIONS)
-    assert set(report.oracles.values()) == {"contenders"}
+    assert {oracle_for(problem, each) for each in FORMULATIONS.values()} == {"contenders"}
 
 
 @pytest.mark.thorough
@@ -156,15 +154,6 @@ def test_sparse_inputs_and_no_pairs() -> None:
     found = [js.predict(dense, w, x) for x in (rows, js.SparseFeatures(indices, rows))]
     np.testing.assert_array_equal(found[0], (rows @ w["labels"] > 0).astype(int))
     np.testing.assert_array_equal(found[0], found[1])
-
-
-def test_scores_are_those_of_psi() -> None:
-    problem = multi_label(D, L, dtype="float64")
-    shapes = {name: leaf.shape for name, leaf in problem.initial_weights.items()}
-    w = {name: jnp.asarray(RNG.normal(size=shape)) for name, shape in shapes.items()}
-    theta = problem.model.potentials(w, X[0])
-    found = jax.vmap(problem.model.score, (None, 0))(theta, SETS)
-    np.testing.assert_allclose(found, psi(X[0]) @ flat(w), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,7 @@ def test_many_labels_are_not_enumerated() -> None:
 
 
 WRONG = {
-    "a text": (
-        lambda: prepare_sets(ROWS, ["u", "v", "w", ""]),
-        r"labels\[0\] must be a set of",
-    ),
+    "a text": (lambda: prepare_sets(ROWS, ["u", "v", "w", ""]), r"labels\[0\] must be a set of"),
     "count": (lambda: prepare_sets(ROWS, SETS[:2]), "labels must be of n = 4 rows, got 2 sets"),
     "missing": (lambda: prepare_sets(ROWS[:1], [["u", None]]), r"labels\[0\]\[1\]: got None"),
     "unseen": (lambda: ENCODING.outputs([["u"], ["x"]]), r"labels\[1\]\[0\]: 'x' is none of the 3"),

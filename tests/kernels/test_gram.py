@@ -176,23 +176,6 @@ def test_jit_over_the_kernel_compiles_once():
     assert len(traces) == 2  # the degree is static
 
 
-def test_jit_of_sparse_sets():
-    X = dense_set(np.random.default_rng(6), 6, np.float32)
-    gram = jax.jit(lambda kernel, S: gram_matrix(kernel, S, block=4, num_features=D))
-    for kernel in KERNELS:
-        wanted = with_itself(kernel, X)[0][0]
-        np.testing.assert_allclose(gram(kernel, sparse_set(X)), wanted, rtol=2e-5, atol=1e-5)
-
-
-def test_gradient_in_sigma_through_the_matrix():
-    with jax.enable_x64(True):
-        X = dense_set(np.random.default_rng(7), 4, np.float64)
-        total = jax.jit(lambda sigma: jnp.sum(gram_matrix(gaussian(sigma), X)))
-        step = 1e-6
-        numeric = (total(1.0 + step) - total(1.0 - step)) / (2 * step)
-        np.testing.assert_allclose(jax.jit(jax.grad(total))(1.0), numeric, rtol=1e-7)
-
-
 def test_errors():
     X = dense_set(np.random.default_rng(8), 3, np.float32)
     refused("Z: got 2 features, expected 11", lambda: gram_matrix(linear(), X, X[:, :2]))

@@ -55,15 +55,6 @@ def test_distance_of_a_point_to_itself_is_zero_exactly():
     assert squared_distance(x, near) == 0.0625**2  # lost in ||x||^2 + ||x'||^2 - 2<x, x'>
 
 
-def test_padding_changes_nothing():
-    x = SparseFeatures(jnp.array([0, 3]), jnp.array([2.0, -1.0]))
-    z = SparseFeatures(jnp.array([3, 5, D, D]), jnp.array([4.0, 1.0, 0.0, 0.0]))
-    padded = SparseFeatures(jnp.array([0, 3, D, D, D]), jnp.array([2.0, -1.0, 0.0, 0.0, 0.0]))
-    assert product_of(x, z) == product_of(padded, z) == -4
-    assert distance_of(x, z) == distance_of(padded, z) == 4 + 25 + 1
-    assert distance_of(z, padded) == 4 + 25 + 1
-
-
 def test_densify_drops_padding_and_takes_batches():
     rng = np.random.default_rng(1)
     rows = [random_sparse(rng, 6) for _ in range(3)]

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.kernels import gram_matrix, pairwise_gram, spectrum
-from tests.kernels.string_examples import (
-    encoded,
-    gram_of,
-    random_texts,
-    substrings_of,
-)
+from tests.kernels.string_examples import encoded, gram_of, random_texts, substrings_of
 from tests.lib.refusals import refused
 
 TEXTS = random_texts(2, 7)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 import jaxstruct as js
-from jaxstruct.alignments.structure import AlignmentOutput, alignment_outputs, pairwise_alignment
+from jaxstruct.alignments.structure import AlignmentOutput, pairwise_alignment
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.transposition import is_linear, linear_leaves
@@ -24,7 +24,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.inputs import graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.trees.structure import weighted_grammar
-from tests.alignments.structure_cases import aligned_pairs
+from tests.alignments.structure_cases import aligned_pairs, padded_outputs
 from tests.chains.oracles.truth import all_labelings
 from tests.trees.structure_cases import all_trees, examples, grammar
 
@@ -122,7 +122,7 @@ def _alignments(random: np.random.Generator) -> Case:
     lists = [
         [AlignmentOutput(*(leaf[k] for leaf in batch)) for k in range(len(space))]
         for space in spaces
-        for batch in [alignment_outputs([np.array(o, int) for o, _ in space], None, 6)]
+        for batch in [padded_outputs([np.array(o, int) for o, _ in space], None, 6)]
     ]
     return Case(problem, _potentials(problem, pairs.x, random), pairs.y, *_filled(lists, pairs.y))
 

@@ -11,8 +11,6 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.assignments.potentials import MatchingTheta
-from jaxstruct.losses.log_loss import log_loss
-from jaxstruct.losses.perceptron import perceptron
 from jaxstruct.losses.perturbed import perturbed
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
@@ -48,16 +46,6 @@ def test_classes_have_the_log_loss_in_the_mean() -> None:
     np.testing.assert_allclose(flat(gradient), slope, rtol=0, atol=0.02)
 
 
-def test_chains_lie_above_the_log_loss_in_the_mean() -> None:
-    given = case("chains")
-    loss = partial(perturbed, samples=4000)
-    values, _ = differentiated(loss, given.problem, key=keys())(given.theta, given.y)
-    exact, _ = differentiated(log_loss, given.problem)(given.theta, given.y)
-    long = np.asarray(given.theta.length) > 0
-    assert (np.asarray(values - exact)[long] > -0.1).all()
-    assert (np.asarray(values)[~long] == 0).all()
-
-
 def test_outputs_of_more_potentials_are_not_preferred() -> None:
     """Of two items matched, or of both alone: one noisy potential or two, all of mean 0."""
     both = js.assignments.assignment(1, unmatched=True, dtype="float64")
@@ -67,15 +55,6 @@ def test_outputs_of_more_potentials_are_not_preferred() -> None:
     run = jax.jit(partial(perturbed, both, theta, key=jax.random.key(0), samples=4000))
     matched, alone = (run(y=np.array([y], np.int32)) for y in (0, -1))
     assert abs(matched - alone) < 0.15 and matched > 0.5
-
-
-def test_without_much_noise_it_is_the_perceptron() -> None:
-    given = case("classes")
-    small, _ = differentiated(partial(perturbed, scale=1e-9), given.problem, key=keys())(
-        given.theta, given.y
-    )
-    plain, _ = differentiated(perceptron, given.problem)(given.theta, given.y)
-    np.testing.assert_allclose(small, plain, rtol=0, atol=1e-7)
 
 
 def test_another_key_is_another_sample() -> None:

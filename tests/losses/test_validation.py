@@ -9,6 +9,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.losses import log_loss, perceptron, smoothed_hinge, structured_hinge
+from tests.alignments.structure_cases import padded_inputs, padded_outputs
 from tests.lib.refusals import refused
 
 LOSSES = (log_loss, perceptron, smoothed_hinge, structured_hinge)
@@ -42,8 +43,8 @@ def test_formulations_are_named() -> None:
     with refused("formulation is 'svm0'; choose one of"):
         structured_hinge(problem, jnp.zeros(3), jnp.int32(0), "svm0")
     alignments = js.alignments.pairwise_alignment(3)
-    x = js.alignments.alignment_inputs([np.array([0])], [np.array([1])], (2, 2))
-    y = js.alignments.alignment_outputs([np.array([0])], None, 4)
+    x = padded_inputs([np.array([0])], [np.array([1])], (2, 2))
+    y = padded_outputs([np.array([0])], None, 4)
     x, y = jax.tree.map(lambda leaf: leaf[0], (x, y))
     theta = alignments.model.potentials(alignments.initial_weights, x)
     with refused("svm2_margin needs the loss levels"):

@@ -1,4 +1,4 @@
-"""Model files: every output type there and back; 1,000 damaged files of which none is loaded."""
+"""Model files: every output type there and back; made-up and damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -87,59 +87,6 @@ def _sealed(header: object, members: dict[str, bytes], first: str = "header.json
         archive.comment = b"sha256:" + b"0" * 64
     content = stream.getvalue()[:-64]
     return content + hashlib.sha256(content).hexdigest().encode()
-
-
-def _swapped(content: bytes, rng: np.random.Generator) -> bytes:
-    """Two members in each other's place, the digest as it was."""
-    header, members = _parts(content)
-    names = list(members)
-    a, b = rng.choice(len(names), 2, replace=False)
-    members[names[a]], members[names[b]] = members[names[b]], members[names[a]]
-    return _sealed(header, members)[:-64] + content[-64:]
-
-
-def _cut(content: bytes, rng: np.random.Generator) -> bytes:
-    return content[: int(rng.integers(0, len(content)))]
-
-
-def _flipped(content: bytes, rng: np.random.Generator) -> bytes:
-    changed = bytearray(content)
-    for at in rng.integers(0, len(content), int(rng.integers(1, 4))):
-        changed[at] ^= 1 << int(rng.integers(0, 8))
-    return bytes(changed)
-
-
-def _holed(content: bytes, rng: np.random.Generator) -> bytes:
-    a, b = np.sort(rng.choice(len(content), 2, replace=False))
-    return content[:a] + content[b:]
-
-
-def _overwritten(content: bytes, rng: np.random.Generator) -> bytes:
-    at, size = int(rng.integers(0, len(content))), int(rng.integers(1, 64))
-    return (content[:at] + rng.bytes(size) + content[at + size :])[: len(content)]
-
-
-def _appended(content: bytes, rng: np.random.Generator) -> bytes:
-    return content + rng.bytes(int(rng.integers(1, 64)))
-
-
-DAMAGES = (_cut, _flipped, _holed, _overwritten, _appended, _swapped)
-
-
-@pytest.mark.thorough
-def test_a_thousand_damaged_files_are_refused(tmp_path) -> None:
-    rng, path = np.random.default_rng(0), tmp_path / "damaged.model"
-    names = ["chain", "weighted_grammar", "graph_labelling", "pairwise_alignment"]
-    whole = [save(model_of(name), tmp_path / name).read_bytes() for name in names]
-    count = 0
-    for number in range(1000):
-        content = whole[number % len(whole)]
-        damaged = DAMAGES[number % len(DAMAGES)](content, rng)
-        assert damaged != content
-        path.write_bytes(damaged)
-        refused("^model file .*damaged.model (is|does|has) ", load, path)
-        count += 1
-    assert count == 1000
 
 
 def _changed(change: Callable[[dict, dict], object]) -> bytes:
@@ -279,6 +226,8 @@ def test_nothing_changed_is_loaded(tmp_path) -> None:
     [
         (b"", "is no model file"),
         (b"pickle", "is no model file"),
+        (CHAIN[:-1], "does not end in its digest"),
+        (CHAIN[:99] + bytes([CHAIN[99] ^ 4]) + CHAIN[100:], "does not have its digest"),
         (_sealed("{", {}), "does not hold together"),
         (_sealed("[1]", {}), "is of no format"),
         (_sealed('{"format": "jaxstruct-model", "format": "jaxstruct-model"}', {}), "a key twice"),
@@ -287,7 +236,7 @@ def test_nothing_changed_is_loaded(tmp_path) -> None:
         (_sealed(b"\xff", {}), "does not hold together"),
         (_sealed("{}", {}, first="x"), "There is no item named 'header.json'"),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_other_files_are_refused(content: bytes, message: str, tmp_path) -> None:
     (tmp_path / "m").write_bytes(content)

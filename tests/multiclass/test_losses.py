@@ -18,15 +18,6 @@ from jaxstruct.multiclass.losses import (
 from tests.lib.refusals import refused
 
 
-def random_tree(rng, nodes):
-    """Parents of a tree with shuffled node numbers, so that no order can be relied on."""
-    number = rng.permutation(nodes)
-    parents = [()] * nodes
-    for node in range(1, nodes):
-        parents[number[node]] = (int(number[rng.integers(node)]),)
-    return tuple(parents)
-
-
 def random_order(rng, nodes):
     number = rng.permutation(nodes)
     parents = [()] * nodes
@@ -106,16 +97,6 @@ def test_tree_loss_counts_levels_not_edges():
     np.testing.assert_array_equal(matrix_loss(delta), delta)
 
 
-def test_heights_of_random_trees_by_enumeration():
-    rng = np.random.default_rng(0)
-    for nodes in (1, 2, 5, 9, 14):
-        for _ in range(4):
-            parents = random_tree(rng, nodes)
-            classes = tuple(int(c) for c in rng.permutation(nodes)[: max(1, nodes // 2 + 1)])
-            want = [[slow_height(parents, y, z) for z in classes] for y in classes]
-            np.testing.assert_array_equal(common_ancestor_height(parents, classes), want)
-
-
 def test_heights_of_random_orders_and_forests_by_enumeration():
     rng = np.random.default_rng(1)
     several = forest = 0
@@ -127,38 +108,6 @@ def test_heights_of_random_orders_and_forests_by_enumeration():
         several += any(len(above) > 1 for above in parents)
         forest += sum(not above for above in parents) > 1
     assert several > 5 and forest > 5
-
-
-def test_heights_are_symmetric_zero_only_on_the_diagonal_and_ultrametric_on_equal_depth():
-    # three levels of three children each
-    parents = ((), *((0,),) * 3, *(((i - 1) // 3,) for i in range(4, 13)))
-    leaves = tuple(range(4, 13))
-    height = common_ancestor_height(parents, leaves)
-    assert np.array_equal(height, height.T)
-    assert np.array_equal(height == 0, np.eye(9, dtype=bool))
-    through = np.minimum.reduce(np.maximum(height[:, :, None], height[None, :, :]), axis=1)
-    assert np.all(height <= through)
-
-
-def test_an_inner_class_is_its_own_ancestor():
-    assert common_ancestor_height(((), (0,), (1,)), (0, 1, 2)).tolist() == [
-        [0, 1, 2],
-        [1, 0, 1],
-        [2, 1, 0],
-    ]
-
-
-def test_a_stated_shortcut_changes_nothing():
-    # 4 < 2 < 1 < 0 and 3 < 0; the second order also states 4 < 0
-    plain, shortcut = ((), (0,), (1,), (0,), (2,)), ((), (0,), (1,), (0,), (2, 0))
-    np.testing.assert_array_equal(
-        common_ancestor_height(plain, (3, 4)), common_ancestor_height(shortcut, (3, 4))
-    )
-    assert common_ancestor_height(plain, (3, 4))[0, 1] == 3
-
-
-def test_unequal_depth_takes_the_longer_way():
-    assert common_ancestor_height(((), (0,), (0,), (1,)), (2, 3))[0, 1] == 2
 
 
 def test_classes_without_any_order_give_zero_one_loss():

@@ -207,9 +207,7 @@ def refused(folder):
         "problem": refusal(
             machine=multiclass(D, K, loss=(1 + wrong) * (1 - np.eye(K)), dtype="float64")
         ),
-        "kind": refusal(
-            **(dict(zip("xy", cut, strict=True)) if wrong else {}),
-        ),
+        "kind": refusal(**(dict(zip("xy", cut, strict=True)) if wrong else {})),
         "start": refusal(start=3 if wrong else None),
         "checkpoint": refusal(checkpoint=folder / "none.npz" if wrong else None),
         "callback": refusal(callback=fail if wrong else None),

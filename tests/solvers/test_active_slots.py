@@ -188,15 +188,6 @@ def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way, sweeps
     np.testing.assert_allclose(flat(w), flat(rebuilt), atol=1e-12)
 
 
-def test_sweeps_end_when_they_fade(x64):
-    start, none = Start("svm1_margin", "grown"), np.zeros((N, 0), np.int32)
-    two, five = (start.swept(start.sets, none, sweeps=count)[1] for count in (2, 5))
-    assert start.dual(five) > start.dual(two) > start.dual(start.sets)
-    for fading, wanted in ((0.0, five), (1e-9, five), (0.999, two)):  # the second promises less
-        _, sets = start.swept(start.sets, none, sweeps=5, fading=fading)
-        np.testing.assert_allclose(sets.multipliers, wanted.multipliers, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("group", [1, 4])
 @pytest.mark.parametrize("formulation", CAPPED_AND_RIDGED)
 def test_what_visits_promise(x64, formulation, group):
@@ -205,13 +196,7 @@ def test_what_visits_promise(x64, formulation, group):
     options = VisitOptions(group, 10_000)
     order = (np.arange(N, dtype=np.int32),)
     _, multipliers, promised = _cached(
-        start.problem,
-        options,
-        start.task,
-        start.w,
-        start.sets,
-        order,
-        (np.int32(N // group),),
+        start.problem, options, start.task, start.w, start.sets, order, (np.int32(N // group),)
     )
     gain = start.dual(start.sets._replace(multipliers=multipliers)) - start.dual(start.sets)
     assert 0 < gain <= promised * (1 + 1e-9) and promised <= 2 * gain * (1 + 1e-9)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status, check_problem, fit, predict, support_outputs
-from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
+from jaxstruct import Settings, Status, check_problem, fit, predict
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import (
     FULL,
@@ -19,9 +18,7 @@ from tests.solvers.cases import (
     assert_near,
     assert_optimal,
     case_for,
-    dense_multipliers,
     enumerated_problem,
-    flat,
     padded_rows,
     random_case,
 )
@@ -45,25 +42,6 @@ def test_full_variant(x64, formulation, way, n, C):
     solution = case.fit(formulation, C, tolerance=FINE, settings=WAYS[way])
     assert_optimal(solution, case.truth(formulation, C), CLOSE)
     assert_near(solution.weights, case.truth(formulation, C), CLOSE)
-
-
-@pytest.mark.thorough
-def test_working_sets_grow_from_two_slots(x64):
-    case, C = random_case(3), 1000.0
-    settings = FULL._replace(capacity=2, warm_passes=1, cached_sweeps=0)
-    solution = case.fit("svm2_slack", C, tolerance=FINE, settings=settings)
-    assert_optimal(solution, case.truth("svm2_slack", C), CLOSE)
-    assert solution.statistics.capacity in (4, 8)
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_subspace_variant(x64, formulation, way):
-    case = case_for(formulation, seed=4)
-    settings = Settings(variant="subspace", working_sets=way, capacity=4)
-    for C in (0.1, 10.0):
-        solution = case.fit(formulation, C, tolerance=1e-7, settings=settings, max_passes=2000)
-        assert_optimal(solution, case.truth(formulation, C), 1e-7)
 
 
 @pytest.mark.parametrize("way, C", [("grown", 100.0), ("enumerated", 0.01)])
@@ -109,35 +87,6 @@ def test_sparse_inputs_equal_dense_ones(x64, formulation):
     assert_near(solution.weights, truth, CLOSE)
     found, dense = (predict(problem, solution.weights, x) for x in (sparse, case.x))
     np.testing.assert_array_equal(found, dense)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
-def test_a_linear_kernel_is_the_linear_machine(x64, formulation):
-    case = random_case(8, n=13, output_features=3)
-    fresh, rows = np.random.default_rng(9).normal(size=(40, 5)), case.output_features
-    problem = kernel_multiclass(13, 4, output_features=rows, loss=case.loss, dtype="float64")
-    inputs, truth = kernel_inputs(case.x @ case.x.T), case.truth(formulation, 10.0)
-    solution = fit(problem, inputs, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
-    assert_optimal(solution, truth, CLOSE)
-    kernels = kernel_inputs(fresh @ case.x.T, self_kernel=(fresh**2).sum(axis=1))
-    scores = fresh @ truth.w.reshape(5, -1) @ rows.T
-    assert_best(predict(problem, solution.weights, kernels), scores)
-
-
-@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_slack"])
-def test_support_outputs_span_the_weights(x64, formulation):
-    """w = sum alpha delta Psi_i(y) (3.28) over the pairs that `support_outputs` names."""
-    case = random_case(9)
-    solution = case.fit(formulation, 10.0, tolerance=FINE, settings=GROWN)
-    support, psi = support_outputs(solution), case.psi()
-    dpsi = psi[support.example, case.y[support.example]] - psi[support.example, support.output]
-    scale = np.linalg.norm(flat(solution.weights))
-    np.testing.assert_allclose(support.alpha @ dpsi, flat(solution.weights), atol=1e-4 * scale)
-    assert (support.alpha > 0).all() and len(support.alpha) == solution.statistics.support_planes
-    beta = dense_multipliers(solution, 4)
-    np.testing.assert_array_equal(support.loss, case.loss[case.y[support.example], support.output])
-    assert beta[support.example, support.output].all() and (beta > 0).sum() == len(support.alpha)
 
 
 def test_integer_inputs_are_features_like_any_other(x64):

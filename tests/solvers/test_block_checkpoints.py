@@ -12,7 +12,6 @@ import pytest
 
 from jaxstruct import fit, fit_in_blocks
 from jaxstruct.core.archive import DamagedFile
-from jaxstruct.core.status import Status
 from jaxstruct.solvers.checkpoints.run_state import load_solution, load_weights, previous_of
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.fit_in_blocks import planes_folder
@@ -95,27 +94,6 @@ def test_an_error_in_the_middle_of_a_round_costs_that_round(tmp_path, monkeypatc
     assert_same_end(whole, found)
 
 
-def test_a_stopped_run_goes_on(tmp_path):
-    path, train = tmp_path / "deep" / "run.npz", RUNS["grown"]
-    found = train(checkpoint=path, callback=lambda now: now.passes == 3)
-    assert found.status is Status.STOPPED
-    assert_same_end(train(), train(checkpoint=path, resume=True))
-
-
-@pytest.mark.usefixtures("usual_signals")
-def test_a_signal_ends_a_run_after_a_whole_round(tmp_path):
-    path, train = tmp_path / "run.npz", RUNS["grown"]
-
-    def interrupt(now):
-        if now.passes == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt) as error:
-        train(checkpoint=path, callback=interrupt)
-    assert "resume=True goes on from there" in error.value.__notes__[0]
-    assert_same_end(train(), train(checkpoint=path, resume=True))
-
-
 @pytest.mark.usefixtures("usual_signals")
 def test_a_signal_that_other_code_swallows_ends_a_run_all_the_same(tmp_path, monkeypatch):
     """As JAX does where it compares static arguments."""
@@ -185,20 +163,6 @@ def test_planes_that_nobody_asks_for_are_removed(tmp_path):
     assert len(list(planes_folder(path).iterdir())) in (0, 3), "those of the checkpoint before"
     train(checkpoint=path)
     assert not planes_folder(path).exists()
-
-
-def test_a_full_disk_is_reported_and_the_run_goes_on(tmp_path, monkeypatch):
-    path, train = tmp_path / "run.npz", RUNS["grown"]
-
-    def full(stream, *arrays, **named):
-        raise OSError(28, "No space left on device")
-
-    whole = train()
-    monkeypatch.setattr(np.lib.format, "write_array", full)
-    with pytest.warns(RuntimeWarning, match="could not be written .*No space left"):
-        found = train(checkpoint=path, checkpoint_seconds=0)
-    assert_same_end(whole, found)
-    assert not path.exists()
 
 
 def test_checkpoints_of_other_runs_are_refused(tmp_path):

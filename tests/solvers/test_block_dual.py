@@ -9,11 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.objective.block_dual import (
-    block_ascent,
-    line_search_sizes,
-    pairwise_ascent,
-)
+from jaxstruct.solvers.objective.block_dual import block_ascent, line_search_sizes, pairwise_ascent
 from tests.truth.quadratic_program import solve_qp
 
 K, CASES = 6, 60

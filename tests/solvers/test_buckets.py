@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status, fit, predict, support_outputs
+from jaxstruct import Settings, Status, fit, support_outputs
 from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
@@ -93,33 +93,6 @@ def test_support_outputs_name_the_examples(x64, formulation, way):
     assert [len(part) for part in support.output] == [
         (found == number).sum() for number in range(len(support.output))
     ]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
-def test_buckets_change_nothing(x64, formulation):
-    """The solution of one plain training set, prediction included."""
-    case = random_case(4, sparse=True)
-    plain = fit(
-        case.problem(),
-        padded_rows(case.x, 5),
-        case.y,
-        formulation,
-        C,
-        tolerance=2e-9,
-        settings=GROWN,
-    )
-    solution = solved(case, "full grown", formulation)
-    assert solution.primal == pytest.approx(plain.primal, rel=4e-9)
-    apart = np.linalg.norm(flat(solution.weights) - flat(plain.weights))
-    assert apart <= np.sqrt(16e-9 * plain.primal)
-    np.testing.assert_allclose(solution.slack, plain.slack, atol=1e-2 * plain.slack.max())
-    inputs, outputs = bucketed(case, WAYS["full grown"][1])
-    found = predict(case.problem(), solution.weights, inputs)
-    assert isinstance(found, Buckets) and found.index == inputs.index
-    scores = case.x @ np.asarray(solution.weights["weights"])
-    np.testing.assert_array_equal(in_order(found), scores.argmax(axis=1))
-    np.testing.assert_array_equal(in_order(outputs), case.y)
 
 
 def test_only_real_examples_are_counted(x64):

@@ -65,26 +65,6 @@ def root_of(J: np.ndarray) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(values, 0))
 
 
-def polynomial_of_pairs(a: tuple, b: tuple) -> jax.Array:
-    """J((x, y), (x', y')) that is no product of a K and an L."""
-    return (1 + a[0] @ b[0] + a[1] @ b[1]) ** 2
-
-
-@pytest.mark.thorough
-def test_any_joint_kernel_given_as_a_function(x64: None) -> None:
-    """The features of the QP are a root of the matrix J."""
-    case = random_case(1)
-    pairs = joint_pairs(case.x, case.rows, case.lists)
-    J = np.asarray(gram_matrix(polynomial_of_pairs, pairs))
-    root = root_of(J)
-    problem = joint_candidates(len(J), loss=case.loss, dtype="float64")
-    x = joint_inputs(J, case.lists)
-    for formulation in ("svm0", "svm1_margin", "svm2_slack"):
-        truth = solve_primal(formulation, *case.listed(root), C=1.0)
-        solution = fit(problem, x, case.y, formulation, 1.0, tolerance=FINE, settings=FULL)
-        assert solution.primal == pytest.approx(truth.objective, rel=CLOSE)
-
-
 def gaussian_of_pairs(a: tuple, b: tuple) -> jax.Array:
     """Gaussian on (x, y, x (x) y): mixed terms remain."""
     first, second = (jnp.concatenate([x, y, jnp.outer(x, y).ravel()]) for x, y in (a, b))

@@ -63,23 +63,6 @@ def test_rounds_without_a_certificate_claim_nothing(x64, formulation, every):
     np.testing.assert_array_equal(solution.slack, last.slack[:N])
 
 
-@pytest.mark.parametrize("passes", [1, 2, 7])
-def test_the_last_round_is_certified(x64, passes):
-    case = random_case(1)
-    solution, seen = watched(case, settings=SELDOM, tolerance=1e-9, max_passes=passes)
-    assert solution.status == Status.PASS_LIMIT and len(seen) == passes
-    proved = [p.info.certificate is not None for p in seen]
-    assert proved == [n == passes for n in range(1, passes + 1)]
-    primal, dual = values(case, "svm1_margin", 20.0, solution.state)
-    assert solution.certificate.primal == pytest.approx(primal, rel=1e-10)
-    assert solution.certificate.dual == solution.dual == pytest.approx(dual, rel=1e-10)
-    xi = slacks(
-        enumerated("svm1_margin", case.psi(), case.loss[case.y], case.y, 20.0),
-        of_slack(solution),
-    )
-    np.testing.assert_allclose(solution.slack, xi, atol=1e-10)
-
-
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm0"])
 def test_an_estimate_that_is_small_enough_is_proved_at_once(x64, formulation):
     """Without a turn of its own, a certificate comes where the estimate is within the goal."""

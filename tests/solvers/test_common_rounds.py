@@ -53,12 +53,7 @@ def found(tmp_path, own, other):
     ("own", "other", "expected", "warned"),
     [
         ((7, 5), (7, 5), (7, False), None),
-        (
-            (7, 5),
-            (5, 3),
-            (5, True),
-            "rounds. The run goes on from .*previous, after",
-        ),
+        ((7, 5), (5, 3), (5, True), "rounds. The run goes on from .*previous, after"),
         ((5, 3), (7, 5), (5, False), None),
         ((0, 5), (7, 5), (5, True), "is damaged"),
         ((None, None), (), None, None),

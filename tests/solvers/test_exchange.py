@@ -16,12 +16,7 @@ from jaxstruct.solvers.prepare import prepare_run
 from tests.solvers.cases import flat, random_case
 
 N, K, C = 12, 4, 200.0
-SETTINGS = Settings(
-    variant="subspace",
-    working_sets="enumerated",
-    group=2,
-    oracle_batch=2,
-)
+SETTINGS = Settings(variant="subspace", working_sets="enumerated", group=2, oracle_batch=2)
 
 
 class Stand:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status, fit, predict
+from jaxstruct import Settings, Status, fit
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.trees.structure import weighted_grammar
 from tests.trees.structure_cases import (
@@ -94,16 +94,3 @@ def cut(tree, rows):
             leaf = leaf[:, : T if name in ("terminals", "symbols") else T - 1]
         leaves.append(leaf)
     return type(tree)(*leaves)
-
-
-@pytest.mark.thorough
-def test_float32_learns_the_training_trees():
-    """Under the loss over all nodes: over inner nodes a wrong symbol above a token is free."""
-    x, y = examples(0)
-    problem = weighted_grammar(grammar(0), loss="all_node_f1")
-    solution = fit(problem, x, y, "svm1_margin", 100.0, tolerance=1e-2,
-                   settings=SUBSPACE._replace(capacity=32))  # fmt: skip
-    found = predict(problem, solution.weights, x)
-    right = [all(np.array_equal(a[i], b[i]) for a, b in zip(found, y, strict=True))
-             for i in range(len(x.length))]  # fmt: skip
-    assert np.mean(right) > 0.6

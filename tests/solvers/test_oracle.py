@@ -76,19 +76,6 @@ def test_real_potentials(x64, formulation):
     np.testing.assert_allclose(value, H.max(axis=1), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("formulation", ["svm0", "svm1_slack", "svm2_margin"])
-def test_one_example_at_a_time_and_not_compiled(formulation):
-    random = np.random.default_rng(2)
-    loss = np.array([[0.0, 1.0, 4.0], [9.0, 0.0, 1.0], [0.0, 4.0, 0.0]])
-    theta, y = random.integers(-1, 2, (12, 3)).astype(np.float32), np.arange(12) % 3
-    wanted, H = enumerated(formulation, loss, theta.astype(float), y)
-    oracle = compiled(3, "float32", formulation, loss)
-    for i in range(12):
-        for run in (oracle, jax.jit(oracle)):
-            found, its_loss, value = run(jnp.asarray(theta[i]), jnp.int32(y[i]))
-            assert (found, its_loss, value) == (wanted[i], loss[y[i], wanted[i]], H[i].max())
-
-
 @pytest.mark.smoke
 def test_margins_and_slacks_choose_different_outputs():
     """(1 - m) Delta and Delta - m rank outputs differently: one oracle is not the other's."""

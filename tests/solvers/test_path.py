@@ -11,7 +11,6 @@ from jaxstruct.core.padding import bucketed
 from jaxstruct.data.digit_words import load_digit_words
 from jaxstruct.solvers.validation import checks
 from jaxstruct.solvers.warm_start import restart
-from tests.lib.refusals import refused
 from tests.solvers.cases import FULL, SOFT, WAYS, dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
 
@@ -23,13 +22,7 @@ UP_AND_DOWN = (0.01, 1.0, 100.0, 0.5)
 def test_a_path_gives_the_cold_optima(x64, formulation, way):
     case = random_case(1)
     path = fit_path(
-        case.problem(),
-        case.x,
-        case.y,
-        formulation,
-        UP_AND_DOWN,
-        tolerance=1e-8,
-        settings=WAYS[way],
+        case.problem(), case.x, case.y, formulation, UP_AND_DOWN, tolerance=1e-8, settings=WAYS[way]
     )
     for C, solution in zip(UP_AND_DOWN, path, strict=True):
         truth = case.truth(formulation, C)
@@ -117,21 +110,3 @@ def test_new_example_weights_leave_the_start_feasible(x64):
     optimum = case.optimum("svm1", 5.0, weights)
     assert again.dual <= optimum * (1 + 1e-9)
     assert again.primal == pytest.approx(optimum, rel=1e-7)
-
-
-def test_what_cannot_be_started_from_is_refused(x64):
-    case = random_case(5)
-    problem = case.problem()
-    solution = fit(problem, case.x, case.y, "svm1", 1.0, tolerance=1e-6, settings=FULL)
-    with refused("start solved svm1, not svm2"):
-        fit(problem, case.x, case.y, "svm2", 1.0, settings=FULL, start=solution)
-    with refused(r"it has \[12\] a bucket, these are \[36\]"):
-        fit(
-            problem,
-            np.tile(case.x, (3, 1)),
-            np.tile(case.y, 3),
-            "svm1",
-            1.0,
-            settings=FULL,
-            start=solution,
-        )

@@ -133,10 +133,6 @@ def test_a_part_of_a_store_trains() -> None:
     assert solution.primal == same.primal and solution.status == js.Status.CONVERGED
 
 
-def test_check_problem_takes_a_store() -> None:
-    js.check_problem(chain(D, S), chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS), draws=2)
-
-
 def _with_nan():
     tokens = [one.copy() for one in TOKENS]
     tokens[16][0, 0] = np.nan
@@ -231,16 +227,6 @@ def test_sparse_rows_have_as_many_values_as_indices() -> None:
         lambda: js.predict(problem, problem.initial_weights, rows),
     ):
         refused("inputs: example 0 has 3 indices and 2 values", way)
-
-
-@pytest.mark.thorough
-@pytest.mark.thorough
-def test_random_fields_take_stores() -> None:
-    """Perceptrons and hidden Markov models say so in their own tests."""
-    problem, few = chain(D, S), np.arange(16)
-    whole, stores = padded(TOKENS[:16], LABELS[:16]), (js.take(X, few), js.take(Y, few))
-    found = [js.baselines.fit_random_field(problem, *data, C=4.0) for data in (stores, whole)]
-    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-3)
 
 
 def _own_potentials(w, x):

@@ -9,11 +9,8 @@ import pytest
 
 from jaxstruct import Settings, Status, fit, ragged
 from jaxstruct.chains import chain, chain_inputs
-from jaxstruct.solvers.n_slack.cutting_plane import (
-    FEW_INTEGERS,
-    STALL_ROUNDS,
-    solves_fully,
-)
+from jaxstruct.solvers.loop.host_loop import LEFT
+from jaxstruct.solvers.n_slack.cutting_plane import FEW_INTEGERS, STALL_ROUNDS, solves_fully
 from jaxstruct.solvers.n_slack.run import State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import ExampleTerms
@@ -93,6 +90,17 @@ def test_a_multiple_of_w_ends_the_run(x64, formulation, seed):
     assert sum(calls) == found.statistics.oracle_calls and max(calls) <= (2 + PASSES) * N
     assert seen[-1].info.certificate == found.certificate
     assert found.certificate.scale == pytest.approx(c)
+
+
+def test_a_run_that_ends_unproven_has_the_best_multiple_of_its_w(x64):
+    case, options = random_case(2), {"settings": GROWN, "max_passes": 12}
+    found = fit(case.problem(), case.x, case.y, "svm2_margin", 100.0, **options)
+    of_case = case.psi(), case.loss[case.y], case.y, 100.0
+    w, last = flat(found.weights), flat(found.state.weights)
+    assert found.status is Status.PASS_LIMIT and found.certificate.scale != 1
+    np.testing.assert_allclose(w, found.certificate.scale * last, rtol=1e-12)
+    assert found.primal == pytest.approx(primal_value("svm2_margin", w, *of_case), rel=1e-10)
+    assert found.gap <= (primal_value("svm2_margin", last, *of_case) - found.dual) * LEFT
 
 
 @pytest.mark.thorough

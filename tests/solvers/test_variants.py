@@ -69,16 +69,14 @@ def test_a_run_may_stall_late(way):
     assert found == [False] * (STALL_ROUNDS - 1) + [True]
 
 
-def test_rounds_that_find_many_planes_are_no_stall():
-    """Planes are what lacks then; the count begins anew after a round that finds many.
-
-    Many are more than one for a tenth of the examples.
-    """
+def test_of_rounds_that_find_many_planes_every_second_one_counts():
+    """Planes may be what lacks then. Many are more than one for a tenth of the examples."""
     many = EXAMPLES // 10 + 1
-    assert Run().first_full(1.0, added=lambda clock: many) is None
     assert Run().first_full(1.0, added=lambda clock: many - 1) == STALL_ROUNDS + 1
+    assert Run().first_full(1.0, added=lambda clock: many) == 2 * STALL_ROUNDS + 1
+    assert Run().first_full(0.999 * HALF**0.5, added=lambda clock: many) is None
     once = Run().first_full(1.0, added=lambda clock: many if clock == 7 else 0)
-    assert once == 7 + STALL_ROUNDS + 1
+    assert once == STALL_ROUNDS + 2
 
 
 def test_planes_of_enumerated_sets_are_at_hand_from_the_start():

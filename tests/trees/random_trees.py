@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from jaxstruct.trees.phrases.tree import Tree
+from jaxstruct.trees.phrases.tree import Tree, fold
 
 LABELS = ("S", "NP", "VP", "PP", "ADVP|PRT", "X")
 TAGS = ("NN", "VB", "DT", ",", "-LRB-", "''", "PRP$")
@@ -43,3 +43,8 @@ def deep_tree(levels: int) -> Tree:
         children = (tree,) if level % 2 else (Tree("DT", word=f"w{level}"), tree)
         tree = Tree("NP" if level % 3 else "VP", children)
     return tree
+
+
+def depth(tree: Tree) -> int:
+    """The number of nodes from the root to the lowest leaf; 1 for a leaf."""
+    return fold(tree, lambda _, parts: 1 + max(parts, default=0))

@@ -108,8 +108,7 @@ def dual_value(
     """
     data = problem(formulation, features, losses, truths, C, example_weights)
     beta = np.asarray(beta, np.float64)
-    if beta.shape != data.b.shape:
-        raise ValueError(f"beta has shape {beta.shape}, expected [n, k] = {data.b.shape}.")
+    assert beta.shape == data.b.shape
     return dual_at(data, beta, tolerance)
 
 
@@ -121,12 +120,7 @@ def problem(
     C: float,
     example_weights: Array | None = None,
 ) -> Problem:
-    """Check the arguments of `solve_primal` and write the formulation in canonical form.
-
-    Raises:
-      ValueError: an unknown formulation, shapes that do not fit, negative losses or weights,
-        truths out of range, C not positive; the message names the argument.
-    """
+    """Check the arguments of `solve_primal` and write the formulation in canonical form."""
     psi, delta, truths, weights = _checked(
         formulation, features, losses, truths, C, example_weights
     )
@@ -151,24 +145,14 @@ def problem(
 
 
 def _checked(formulation, features, losses, truths, C, example_weights):
-    if formulation not in FORMULATIONS:
-        raise ValueError(f"formulation: got {formulation!r}, expected one of {FORMULATIONS}.")
+    assert formulation in FORMULATIONS and (formulation == "svm0" or 0 < C < np.inf)
     psi = np.asarray(features, np.float64)
-    if psi.ndim != 3:
-        raise ValueError(f"features: got shape {psi.shape}, expected [n, k, D] = Psi(x_i, y).")
     n, k, _ = psi.shape
     delta, truths = np.asarray(losses, np.float64), np.asarray(truths)
     weights = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
-    if delta.shape != (n, k) or not np.all(delta >= 0):
-        raise ValueError(
-            f"losses: got shape {delta.shape}, expected {(n, k)} and no value below 0."
-        )
-    if truths.shape != (n,) or truths.dtype.kind not in "iu" or not np.isin(truths, range(k)).all():
-        raise ValueError(f"truths: expected {n} integers in [0, {k}), got {truths}.")
-    if weights.shape != (n,) or not np.all(weights >= 0):
-        raise ValueError(f"example_weights: expected {n} values >= 0, got {weights}.")
-    if formulation != "svm0" and not (np.isfinite(C) and C > 0):
-        raise ValueError(f"C: got {C}, expected a positive number.")
+    assert delta.shape == (n, k) and (delta >= 0).all()
+    assert weights.shape == truths.shape == (n,) and (weights >= 0).all()
+    assert truths.dtype.kind in "iu" and np.isin(truths, range(k)).all()
     return psi, delta, truths, weights
 
 

@@ -98,7 +98,6 @@ def solve_qp(
       tolerance: bound on every entry of the scaled certificate.
 
     Raises:
-      ValueError: shapes that do not fit together, values that are not finite, P not symmetric.
       ArithmeticError: the tolerance was not reached: an infeasible or unbounded problem, or one
         too badly scaled. A referee never hands out an uncertain answer.
     """
@@ -271,22 +270,12 @@ def _top(values: Array) -> float:
 
 def _checked(P, q, A_ub, b_ub, A_eq, b_eq) -> Program:
     q = np.asarray(q, np.float64)
-    if (A_eq is None) != (b_eq is None):
-        raise ValueError("solve_qp: A_eq and b_eq come together; got one of them only.")
     A_eq = np.zeros((0, q.size)) if A_eq is None else A_eq
     b_eq = np.zeros(0) if b_eq is None else b_eq
     arrays = [np.asarray(v, np.float64) for v in (P, q, A_ub, b_ub, A_eq, b_eq)]
     P, q, A, b, E, f = arrays
     wanted = [(q.size, q.size), (q.size,), (b.size, q.size), (b.size,), (f.size, q.size), (f.size,)]
-    for name, value, shape in zip(
-        ("P", "q", "A_ub", "b_ub", "A_eq", "b_eq"), arrays, wanted, strict=True
-    ):
-        if value.shape != shape:
-            raise ValueError(f"solve_qp: {name} has shape {value.shape}, expected {shape}.")
-        if not np.isfinite(value).all():
-            raise ValueError(
-                f"solve_qp: {name} holds values that are not finite; leave such rows out."
-            )
-    if not np.allclose(P, P.T, rtol=0, atol=1e-12 * (1 + _top(P))):
-        raise ValueError("solve_qp: P is not symmetric; pass (P + P.T) / 2.")
+    assert [array.shape for array in arrays] == wanted
+    assert all(np.isfinite(array).all() for array in arrays), "leave such rows out"
+    assert np.allclose(P, P.T, rtol=0, atol=1e-12 * (1 + _top(P))), "pass (P + P.T) / 2"
     return Program(*arrays)

@@ -88,7 +88,6 @@ def solve_primal(
         not read other values.
 
     Raises:
-      ValueError: see `problem`.
       ArithmeticError: the proof of optimality failed (relative gap above 1e-10).
     """
     data = problem(formulation, features, losses, truths, C, example_weights)

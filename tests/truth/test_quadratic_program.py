@@ -1,12 +1,10 @@
-"""The enumerated formulations against the thesis's own programs, closed forms and liblinear."""
+"""The enumerated formulations against the thesis's own programs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.svm import LinearSVC
 
-from tests.lib.refusals import refused
 from tests.truth.quadratic_program import (
     FORMULATIONS,
     dual_value,
@@ -94,7 +92,7 @@ def test_primal_and_dual_of_the_thesis_meet(formulation, C):
     np.testing.assert_allclose(truth.w, expansion, atol=1e-8)
 
 
-@pytest.mark.parametrize("D", [1, 2, 40])
+@pytest.mark.parametrize("D", [1, 40])
 @pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
 @pytest.mark.parametrize("formulation", SOFT)
 def test_value_functions_agree_with_the_solution(formulation, C, D):
@@ -111,77 +109,6 @@ def test_value_functions_agree_with_the_solution(formulation, C, D):
 
 
 @pytest.mark.parametrize("formulation", SOFT)
-def test_every_other_point_is_worse_and_every_dual_point_is_below(formulation):
-    random, data = np.random.default_rng(4), make(3)
-    truth = solve_primal(formulation, *data, 2.0)
-    for scale in (1e-4, 1e-2, 1.0):
-        for _ in range(10):
-            w = truth.w + scale * random.normal(size=6)
-            assert primal_value(formulation, w, *data, 2.0) > truth.objective
-            beta = random.random((5, 4)) * random.random()
-            beta *= 0.4 / beta.sum(axis=1, keepdims=True)
-            dual = dual_value(formulation, beta, *data, 2.0)
-            assert dual.feasible and dual.value < truth.objective
-
-
-@pytest.mark.parametrize("delta", [0.25, 1.0, 3.0])
-@pytest.mark.parametrize("C", [0.05, 20.0])
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_one_example_with_two_outputs_has_a_closed_form(formulation, C, delta):
-    features, weight = np.array([[[0.5, -1.0], [-1.0, 1.0]]]), 1.5
-    s = {"svm1_slack": delta, "svm2_slack": np.sqrt(delta)}.get(formulation, 1.0)
-    b = {"svm1_margin": delta, "svm2_margin": np.sqrt(delta)}.get(formulation, s)
-    square = s**2 * 6.25  # |s dPsi|^2 with dPsi = (1.5, -2)
-    ridge = 1 / (C * weight) if formulation.startswith("svm2") else 0.0
-    beta = b / (square + ridge)
-    if formulation.startswith("svm1"):
-        beta = min(beta, C * weight)
-    wanted = beta * b - 0.5 * (square + ridge) * beta**2
-    truth = solve_primal(formulation, features, [[0.0, delta]], np.array([0]), C, [weight])
-    assert truth.objective == pytest.approx(wanted, rel=EXACT)
-    np.testing.assert_allclose(truth.w, s * beta * np.array([1.5, -2.0]), rtol=1e-8)
-    assert truth.beta[0, 1] == pytest.approx(beta, rel=1e-8)
-    assert truth.alpha[0, 1] == pytest.approx(s * beta, rel=1e-8)
-
-
-@pytest.mark.parametrize("C", [0.5, 50.0])
-@pytest.mark.parametrize(
-    "formulation, loss, divisor", [("svm1", "hinge", 1.0), ("svm2", "squared_hinge", 2.0)]
-)
-def test_two_classes_agree_with_liblinear(formulation, loss, divisor, C):
-    random, n = np.random.default_rng(5), 20
-    inputs, labels = random.normal(size=(n, 4)), random.choice([-1, 1], n)
-    other = LinearSVC(
-        loss=loss, C=C / (n * divisor), fit_intercept=False, tol=1e-10, max_iter=10**6,
-        dual=True, random_state=0,
-    ).fit(inputs, labels)  # fmt: skip
-    features = 0.5 * np.stack([-inputs, inputs], axis=1)
-    data = features, 1.0 - np.eye(2)[(labels + 1) // 2], (labels + 1) // 2
-    truth = solve_primal(formulation, *data, C)
-    np.testing.assert_allclose(truth.w, other.coef_[0], rtol=1e-6, atol=1e-8)
-    assert primal_value(formulation, other.coef_[0], *data, C) == pytest.approx(
-        truth.objective, rel=EXACT
-    )
-
-
-@pytest.mark.parametrize("C", [0.5, 50.0])
-def test_several_classes_agree_with_crammer_and_singer(C):
-    random, n = np.random.default_rng(6), 18
-    inputs, labels = random.normal(size=(n, 3)), np.arange(n) % 3
-    other = LinearSVC(
-        multi_class="crammer_singer", C=C / n, fit_intercept=False, tol=1e-10, max_iter=10**6,
-        random_state=0,
-    ).fit(inputs, labels)  # fmt: skip
-    features = np.einsum("cd,if->icdf", np.eye(3), inputs).reshape(n, 3, 9)
-    data = features, 1.0 - np.eye(3)[labels], labels
-    truth = solve_primal("svm1", *data, C)
-    np.testing.assert_allclose(truth.w, other.coef_.ravel(), rtol=0, atol=1e-6)
-    assert primal_value("svm1", other.coef_.ravel(), *data, C) == pytest.approx(
-        truth.objective, rel=1e-9
-    )
-
-
-@pytest.mark.parametrize("formulation", SOFT)
 def test_a_weight_of_two_is_the_same_example_twice_and_zero_is_none(formulation):
     features, losses, truths = make(7, n=3)
     twice = [0, 0, 1]
@@ -190,17 +117,6 @@ def test_a_weight_of_two_is_the_same_example_twice_and_zero_is_none(formulation)
     assert weighted.objective == pytest.approx(repeated.objective, rel=EXACT)
     np.testing.assert_allclose(weighted.w, repeated.w, atol=1e-8)
     assert not weighted.beta[2].any()
-
-
-@pytest.mark.smoke
-def test_zero_one_loss_makes_rescaling_idle():
-    features, losses, truths = make(8)
-    losses = (losses > 0) * 1.0
-    for family in ("svm1", "svm2"):
-        plain = solve_primal(family, features, 7.0 * losses, truths, 3.0).objective
-        for way in ("slack", "margin"):
-            same = solve_primal(f"{family}_{way}", features, losses, truths, 3.0).objective
-            assert same == pytest.approx(plain, rel=EXACT)
 
 
 def test_an_output_without_loss_binds_margins_but_not_slacks():
@@ -257,25 +173,3 @@ def test_dual_value_sees_what_is_not_allowed():
         assert not found.feasible and found.violation > 1e-3
     assert dual_value("svm2", beta + 0.001, *data, 2.0).feasible
     assert not dual_value("svm2", beta, *data, 2.0, [1.0, 1.0, 0.0, 1.0, 1.0]).feasible
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"formulation": "svm3"}, "formulation: got 'svm3'"),
-        ({"features": np.ones((5, 4))}, "features: got shape"),
-        ({"losses": -np.ones((5, 4))}, "losses: .*below 0"),
-        ({"truths": np.array([0, 1, 2, 3, 4])}, "truths: expected 5 integers"),
-        ({"truths": np.zeros(5)}, "truths: expected 5 integers"),
-        ({"example_weights": [1.0]}, "example_weights: expected 5"),
-        ({"C": 0.0}, "C: got 0.0"),
-    ],
-)
-def test_refusals_name_the_argument(change, message):
-    names = ("features", "losses", "truths")
-    arguments = {"formulation": "svm1", "C": 1.0} | dict(zip(names, make(0), strict=True))
-    refused(message, solve_primal, **(arguments | change))
-
-
-def test_dual_value_refuses_another_shape():
-    refused("beta has shape", lambda: dual_value("svm1", np.zeros((5, 3)), *make(0), 1.0))

@@ -78,6 +78,16 @@ def cheapest(table: Table) -> tuple[Array, Array]:
     return choices, ~jnp.any(waits)
 
 
+def matched(
+    table: Table, pairs: Array, sizes: Array, rows: Any, columns: Any
+) -> tuple[Matching, Array]:
+    """The cheapest matching of a table, scored by the potentials, and what its rows take."""
+    choices, possible = cheapest(table)
+    y = jnp.where(possible, matching_of(table, choices, pairs.shape[0]), NONE)
+    score = score_matching(pairs, y, sizes, rows, columns)
+    return Matching(y, jnp.where(possible, score, -jnp.inf)), choices
+
+
 def best_matching(
     pairs: Array, sizes: Array, rows: Any = None, columns: Any = None, *, complete: bool
 ) -> Matching:
@@ -99,8 +109,4 @@ def best_matching(
       ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     pairs, sizes, rows, columns = checked_potentials(pairs, sizes, rows, columns)
-    table = table_of(pairs, sizes, rows, columns, complete)
-    choices, possible = cheapest(table)
-    y = jnp.where(possible, matching_of(table, choices, pairs.shape[0]), NONE)
-    score = score_matching(pairs, y, sizes, rows, columns)
-    return Matching(y, jnp.where(possible, score, -jnp.inf))
+    return matched(table_of(pairs, sizes, rows, columns, complete), pairs, sizes, rows, columns)[0]

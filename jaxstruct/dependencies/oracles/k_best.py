@@ -8,56 +8,14 @@ and in order, for k T of its calls.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.branching import k_best_by_branching
+from jaxstruct.core.branching import k_best_by_parts
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles.decoding import best_tree
 from jaxstruct.dependencies.potentials import PADDING, Decoded, checked_potentials, is_word
-
-
-class _Set(NamedTuple):
-    """Sets of trees with their best ones [m].
-
-    Fields:
-      best: of each set. first: the word up to which the arcs of the best are fixed.
-      forbidden: [m, T + 1, R] the arcs into word `first` that are none.
-    """
-
-    best: Decoded
-    first: Array
-    forbidden: Array
-
-
-def _restricted(potentials: Array, tree: Decoded, first: Array, forbidden: Array) -> Array:
-    """Potentials that allow the arcs of a tree into words before `first`, and there others."""
-    T1, T, R = potentials.shape
-    head, word, label = (
-        jnp.arange(T1)[:, None, None], jnp.arange(T)[None, :, None], jnp.arange(R)[None, None]
-    )  # fmt: skip
-    same = (head == tree.heads[None, :, None]) & (label == tree.labels[None, :, None])
-    allowed = jnp.where(word < first, same, (word > first) | ~forbidden[:, None])
-    return jnp.where(allowed, potentials, -jnp.inf)
-
-
-def _branches(potentials: Array, length: Array, projective: bool, one: _Set) -> _Set:
-    """The sets into which a set falls without its best tree, one a word; their best ones."""
-    T1, T, R = potentials.shape
-    words = jnp.arange(T)
-
-    def branch(word: Array) -> _Set:
-        head, label = jnp.maximum(one.best.heads[word], 0), jnp.maximum(one.best.labels[word], 0)
-        forbidden = (one.forbidden & (word == one.first)).at[head, label].set(True)
-        allowed = _restricted(potentials, one.best, word, forbidden)
-        best = best_tree(allowed, length, projective=projective)
-        inside = (word >= one.first) & (word < length)
-        return _Set(best._replace(score=jnp.where(inside, best.score, -jnp.inf)), word, forbidden)
-
-    return jax.lax.map(branch, words)
 
 
 def k_best_trees(
@@ -80,13 +38,15 @@ def k_best_trees(
     potentials, length = checked_potentials(potentials, length)
     k = checked_size("k", k)
     T1, T, R = potentials.shape
-    best = best_tree(potentials, length, projective=projective)
-    whole = _Set(best, jnp.int32(0), jnp.zeros((T1, R), bool))
+    head, label = jnp.arange(T1)[:, None, None], jnp.arange(R)[None, None]
 
-    def branches(one: _Set) -> _Set:
-        return _branches(potentials, length, projective, one)
+    def best_of(allowed: Array | bool) -> Decoded:
+        return best_tree(jnp.where(allowed, potentials, -jnp.inf), length, projective=projective)
 
-    found = k_best_by_branching(whole, branches, k, above)
+    def same(tree: Decoded) -> Array:
+        return (head == tree.heads[None, :, None]) & (label == tree.labels[None, :, None])
+
+    found = k_best_by_parts(best_of, same, potentials, length, k, above, axis=1)
     real = (found.score > -jnp.inf)[:, None] & is_word(length, T)[None]
     heads, labels = (jnp.where(real, leaf, PADDING) for leaf in (found.heads, found.labels))
     return Decoded(heads, labels, found.score)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.branching import k_best_by_branching
+from jaxstruct.core.branching import k_best_by_parts
 from jaxstruct.core.types import Array
 from jaxstruct.rankings.inputs import SampleTheta
 from jaxstruct.rankings.losses import Measure
@@ -37,19 +37,6 @@ class _Ranking(NamedTuple):
 
     places: Array
     score: Array
-
-
-class _Set(NamedTuple):
-    """A set of rankings by its best one.
-
-    Fields:
-      best: its best ranking. first: the place before which kinds are fixed.
-      barred: [k] bool, documents that do not stand at the place `first`.
-    """
-
-    best: _Ranking
-    first: Array
-    barred: Array
 
 
 def _lost(measure: Measure, theta: SampleTheta, relevance: Array) -> Array:
@@ -94,21 +81,11 @@ def rankings_above(
         possible = jnp.all((places >= 0) | (at >= length))
         return _Ranking(places, jnp.where(possible, value(ranking(places)), -jnp.inf))
 
-    def branches(one: _Set) -> _Set:
-        order = inverse(jnp.where(at < length, one.best.places, at))
-        alike = kinds[:, None] == kinds[order][None]
+    def same(one: _Ranking) -> Array:
+        order = inverse(jnp.where(at < length, one.places, at))
+        return kinds[:, None] == kinds[order][None]
 
-        def branch(t: Array) -> _Set:
-            barred = (one.barred & (t == one.first)) | alike[:, t]
-            allowed = jnp.where(at[None] < t, alike, (at[None] > t) | ~barred[:, None])
-            best = best_of(allowed)
-            inside = (t >= one.first) & (t < length)
-            return _Set(best._replace(score=jnp.where(inside, best.score, -jnp.inf)), t, barred)
-
-        return jax.lax.map(branch, at)
-
-    whole = _Set(best_of(True), jnp.int32(0), jnp.zeros(len(scores), bool))
     listed = min(number, max(1, WORK // len(scores) ** 4))
-    found = k_best_by_branching(whole, branches, listed, above)
+    found = k_best_by_parts(best_of, same, lost, length, listed, above, axis=1)
     filled = jnp.minimum(jnp.arange(number), listed - 1)
     return jax.vmap(ranking)(found.places)[filled], (found.score > -jnp.inf)[filled]

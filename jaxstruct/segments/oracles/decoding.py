@@ -12,6 +12,7 @@ from jaxstruct.core.checks import checked_size
 from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.lengths import checked_length
 from jaxstruct.core.semiring import Best, Levels, Ranked, Sums
+from jaxstruct.core.spec import one_example
 from jaxstruct.core.types import Array
 from jaxstruct.segments.oracles.semi_markov import Forward, forward, trace_back
 from jaxstruct.segments.potentials import SegmentPotentials
@@ -37,23 +38,10 @@ def checked(potentials: SegmentPotentials, length: Array) -> tuple[SegmentPotent
     Raises:
       ValueError: a shape does not fit, or the potentials are no floating-point numbers.
     """
-    potentials = jax.tree.map(jnp.asarray, potentials)
-    shape = potentials.segments.shape
-    if len(shape) != 3 or 0 in shape:
-        raise ValueError(
-            f"potentials.segments must be [T, L, S] of one sequence, none of them 0, got shape "
-            f"{shape}; use jax.vmap for a batch"
-        )
-    S = shape[2]
-    for name, wanted in (("transitions", (S, S)), ("start", (S,)), ("stop", (S,))):
-        leaf = getattr(potentials, name)
-        if leaf is not None and leaf.shape != wanted:
-            raise ValueError(f"potentials.{name} must be {list(wanted)}, got shape {leaf.shape}")
-    dtype = jnp.result_type(*jax.tree.leaves(potentials))
-    if not jnp.issubdtype(dtype, jnp.floating):
-        raise ValueError(f"potentials must be floating-point numbers, got {dtype}")
-    potentials = jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
-    return potentials, checked_length(length, shape[0])
+    potentials = one_example(
+        "potentials", potentials, {}, segments="T L S", transitions="S S", start="S", stop="S"
+    )
+    return potentials, checked_length(length, potentials.segments.shape[0])
 
 
 def viterbi(potentials: SegmentPotentials, length: Array) -> Segmentation:

@@ -1,7 +1,6 @@
-"""What a training says while it runs: which program is compiled, rounds, gap and time left.
+"""What a training says while it runs: which program is compiled, rounds, gap and time.
 
-Times are without compiling, counted apart: the first rounds compile, the later ones do not, so that
-a forecast which counted it would be far too long.
+Times are without compiling, counted apart: the first rounds compile, the later ones do not.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import contextlib
 import importlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Any, TextIO
 
@@ -18,9 +17,6 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import compile_clock, report_compiling_to
-
-MIN_POINTS = 3
-"""Rounds without which nothing is forecast."""
 
 LINE_SECONDS, LINE_SHARE = 5.0, 0.1
 """A plain line follows another after so many seconds, or this share of the time so far: a day of
@@ -55,9 +51,10 @@ def training_progress(
 
     `fit(verbose=...)` does this by itself. A bar fills as the logarithm of the relative gap,
     gap / |primal|, falls from its first value to `tolerance`, or with the passes where there is no
-    tolerance; it is one moving line. Lines of text come at the first pass, now and then, and at the
-    end. Both name the programs that are being compiled. A pass without a certificate leaves gap
-    and bar as they were, and the words add the gap that it estimates.
+    tolerance; it is one moving line, with tqdm's guess of the time left. Lines of text come at the
+    first pass, now and then, and at the end. Both name the programs that are being compiled. A pass
+    without a certificate leaves gap and bar as they were, and the words add the gap that it
+    estimates.
 
     Args:
       total: the limit of passes, None where there is none.
@@ -97,33 +94,6 @@ def training_progress(
         shown.close(track.share(), track.ending())
 
 
-def seconds_left(seconds: Sequence[float], gaps: Sequence[float], tolerance: float) -> float | None:
-    """Time until the gap reaches `tolerance`, if it goes on falling at its present rate.
-
-    A straight line through the later half of (seconds, log of the smallest gap so far).
-
-    Args:
-      seconds: increasing times of the gaps, since any origin.
-      gaps: positive; infinite or nan ones are passed over.
-      tolerance: the gap that is wanted.
-
-    Returns:
-      Seconds after the last time, 0 once there; None while fewer than three gaps are known or the
-      gap does not fall.
-    """
-    usable = [(t, g) for t, g in zip(seconds, gaps, strict=True) if 0 < g < math.inf]
-    if any(gap <= tolerance for gap in gaps):
-        return 0.0
-    if len(usable) < MIN_POINTS:
-        return None
-    times, sizes = np.array(usable).T
-    levels = np.log(np.minimum.accumulate(sizes))
-    late = slice(-max(MIN_POINTS, len(times) // 2), None)
-    centred = times[late] - times[late].mean()
-    slope = centred @ levels[late] / (centred @ centred) if centred.any() else 0.0
-    return float((math.log(tolerance) - levels[-1]) / slope) if slope < 0 else None
-
-
 def _relative(gap: float, primal: float) -> float:
     """gap / |primal|; 0 where the gap is none (rounding, or a problem solved by zero)."""
     size = abs(primal)
@@ -143,15 +113,12 @@ def _estimate(passed: Any) -> Any:
 
 
 class _Track:
-    """Remembers the certified gaps of a run, by seconds without compiling, and words its state."""
+    """Remembers the certified gaps of a run, and words its state."""
 
     def __init__(self, total: int | None, tolerance: float | None) -> None:
         self.total, self.tolerance = total, tolerance
         self.start, self.compiled = monotonic(), compile_clock().read().wall
-        self.seconds: list[float] = []
-        self.gaps: list[float] = []
         self.last: Any = None
-        self.before = 0  # passes of the run that this one resumes
         self.now, self.relative = 0.0, math.inf
         self.first, self.least = math.inf, math.inf
 
@@ -160,15 +127,11 @@ class _Track:
         return compile_clock().read().wall - self.compiled
 
     def add(self, passed: Any) -> None:
-        """Notes a pass that has ended now; of thousands of passes each costs the same."""
-        if self.last is None:
-            self.before = passed.passes - 1
+        """Notes a pass that has ended now."""
         self.now, self.last = monotonic() - self.start - self.compiling(), passed
         self.relative = _relative(passed.gap, passed.primal)
         if _estimate(passed) is not None:
             return
-        self.seconds.append(self.now)
-        self.gaps.append(self.relative)
         self.least = min(self.least, self.relative)
         if math.isinf(self.first) and self.relative > 0:
             self.first = self.relative
@@ -176,13 +139,13 @@ class _Track:
     def words(self) -> str:
         """The state after the last pass."""
         assert self.last is not None, "no pass has ended"
-        passes, estimate, aside = self.last.passes, _estimate(self.last), ""
+        estimate, aside = _estimate(self.last), ""
         if estimate is not None:
             aside = f", estimated {_worded(_relative(estimate.gap, estimate.primal))}"
         limit = "" if self.total is None else f"/{self.total}"
         wanted = "" if self.tolerance is None else f" (goal {self.tolerance:.0e})"
         gap = f"gap {_worded(self.relative)}{aside}{wanted}"
-        return f"pass {passes}{limit}, {gap}, {self._left(passes, self.now)}"
+        return f"pass {self.last.passes}{limit}, {gap}, {_clock(self.now)}"
 
     def ending(self) -> str:
         """The words at the end; none where no pass came to its end."""
@@ -194,21 +157,6 @@ class _Track:
             f"ended after pass {self.last.passes}, gap {_worded(self.relative)}, "
             f"{_clock(self.now)} training{with_compiling}"
         )
-
-    def _left(self, passes: int, now: float) -> str:
-        to_limit = to_gap = None
-        known_well = self.tolerance is None or passes >= MIN_POINTS
-        if self.total is not None and passes > 0 and known_well:
-            to_limit = now / (passes - self.before) * max(0, self.total - passes)
-        if self.tolerance is not None:
-            to_gap = seconds_left(self.seconds, self.gaps, self.tolerance)
-        if to_gap:  # it counts from the last certificate, and an overdue forecast was wrong
-            to_gap = max(0.0, to_gap - (now - self.seconds[-1])) or None
-        known = [seconds for seconds in (to_limit, to_gap) if seconds is not None]
-        if not known:
-            return "time left unknown"
-        bound = "<" if to_gap is None and self.tolerance is not None else "~"
-        return f"{bound}{_clock(min(known))} left"
 
     def share(self) -> float:
         """The filled share of the bar, in [0, 1]."""
@@ -245,8 +193,8 @@ class _Bar:
     """A bar of tqdm, drawn anew a few times a second at most."""
 
     def __init__(self, tqdm: Any, description: str, stream: TextIO) -> None:
-        self._frame, self._due = "{desc} {percentage:3.0f}% |{bar:20}| ", -math.inf
-        frame = self._frame + "starting"
+        bar, self._due = "{desc} {percentage:3.0f}% |{bar:20}| ", -math.inf
+        self._frame, frame = bar + "{remaining} left, ", bar + "starting"
         self._bar = tqdm(total=1.0, desc=description, file=stream, bar_format=frame)
 
     def is_due(self) -> bool:

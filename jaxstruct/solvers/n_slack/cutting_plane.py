@@ -40,8 +40,10 @@ STALL_ROUNDS = 10
 """Block ascent has stalled where so many rounds did not halve the relative gap: at C = 1000 on 20
 points that are not separable 3,000 passes left 1e-4, Newton steps reach 1e-9 in about 15."""
 
-FEW_NEW = 0.1
-"""Where a round still finds planes for more than this part of the examples, they are what lacks."""
+FEW_NEW, EVERY = 0.1, 2
+"""Where a round still finds planes for more than this part of the examples, they may be what lacks:
+of such rounds every second one counts. 1,000 knapsacks of 32 items, C / n = 100, find some in every
+round: without a count of these ascent left .55 after 140 rounds."""
 
 MOST_SLOTS, MOST_INTEGERS = 2**18, 2**16
 """Enumerated slots in all, and integers of grown outputs a slot, that Newton steps are tried on. On
@@ -73,10 +75,10 @@ def with_gap(state: State, gap: float, added: int, examples: int) -> State:
     Args:
       gap: of this round. added: planes that it found. examples: of how many.
     """
-    none = np.full(STALL_ROUNDS, np.inf)
-    if added > FEW_NEW * examples and not is_enumerated(state.sets):
-        return state._replace(gaps=none)
-    gaps = none if state.gaps is None else state.gaps
+    gaps = np.full(STALL_ROUNDS, np.inf) if state.gaps is None else state.gaps
+    grows = added > FEW_NEW * examples and not is_enumerated(state.sets)
+    if grows and state.clock % EVERY:
+        return state
     return state._replace(gaps=np.append(gaps[1:], gap))
 
 

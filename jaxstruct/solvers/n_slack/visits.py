@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import runs_on_cpu
+from jaxstruct.core.loops import when
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, plane_coefficients
 from jaxstruct.solvers.objective.block_dual import block_ascent, line_search_sizes, pairwise_ascent
@@ -96,10 +97,7 @@ def _line_searched(
     shift = _margins(problem, moved, planes) - margins
     sizes = line_search_sizes(linear, jnp.sum(z * shift, axis=1) + ridge_part)
     z_back = (sizes - 1)[:, None] * z
-    # a loop of at most one turn works in place, the branches of a conditional copy the weights
-    shortened = (sizes[0] < 1).astype(jnp.int32)
-    w = jax.lax.fori_loop(0, shortened, lambda _, v: _add(problem, v, planes, z_back), moved)
-    return w, sizes
+    return when(sizes[0] < 1, lambda v: _add(problem, v, planes, z_back), moved), sizes
 
 
 def _step_safely(

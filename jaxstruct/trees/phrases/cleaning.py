@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, fold
 
@@ -13,34 +12,10 @@ TRACE = "-NONE-"
 _FUNCTION = re.compile(r"[-=]")
 
 
-class Cleaning(NamedTuple):
-    """Which rules `clean` applies, in this order.
-
-    Fields:
-      traces: drops leaves tagged -NONE- and constituents left empty.
-      functions: cuts function tags and indices off labels: NP-SBJ-1 and NP=2 become NP.
-      outer: takes off the outer bracket ("", ROOT, TOP, S1).
-      repetitions: makes one X of a chain X over X.
-    """
-
-    traces: bool = True
-    functions: bool = True
-    outer: bool = True
-    repetitions: bool = True
-
-
-def clean(tree: Tree, rules: Cleaning = Cleaning()) -> Tree | None:  # noqa: B008
-    """Returns the cleaned tree, or None if it holds nothing but traces."""
-    if rules.traces:
-        left = without_traces(tree)
-        if left is None:
-            return None
-        tree = left
-    if rules.functions:
-        tree = without_functions(tree)
-    if rules.outer:
-        tree = without_outer(tree)
-    return without_repetitions(tree) if rules.repetitions else tree
+def clean(tree: Tree) -> Tree | None:
+    """The tree by all rules below, one after the other; None if it holds nothing but traces."""
+    left = without_traces(tree)
+    return None if left is None else without_repetitions(without_outer(without_functions(left)))
 
 
 def without_traces(tree: Tree) -> Tree | None:

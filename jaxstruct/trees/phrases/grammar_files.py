@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from jaxstruct.core.checks import distinct_texts
+from jaxstruct.core.spec import array, refuse
 from jaxstruct.trees.phrases.binarisation import Binarisation, check_binarisation
 from jaxstruct.trees.phrases.grammar import Grammar
 from jaxstruct.trees.phrases.unknown_words import UnknownWords, check_unknown_words
 
 _FORMAT = "jaxstruct grammar"
 _VERSION = 1
+_ARRAYS = {
+    "binary_rules": ("R 3", np.int32), "binary_counts": ("R", np.int64),
+    "lexical_rules": ("Q 2", np.int32), "lexical_counts": ("Q", np.int64),
+    "root_counts": ("S", np.int64), "constituents": ("S", np.int32),
+    "token_constituents": ("S", np.int32),
+}  # fmt: skip
+"""Axes and dtypes; S symbols, R rules, Q lexical rules."""
 
 
 def grammar_text(grammar: Grammar) -> str:
@@ -46,69 +56,30 @@ def parse_grammar(text: str, name: str = "text") -> Grammar:
     if set(content) != wanted:
         raise ValueError(f"{name}: the fields {sorted(set(content) ^ wanted)} lack or are too many")
     try:
-        grammar = _grammar(content)
-        _check(grammar)
+        return _grammar(content)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name}: not a sound grammar: {error}") from error
-    return grammar
 
 
 def _grammar(content: dict[str, Any]) -> Grammar:
-    unknown = content["unknown_words"]
-    return Grammar(
-        symbols=_names(content, "symbols"),
-        terminals=_names(content, "terminals"),
-        binary_rules=_integers(content, "binary_rules", np.int32).reshape(-1, 3),
-        binary_counts=_integers(content, "binary_counts", np.int64),
-        lexical_rules=_integers(content, "lexical_rules", np.int32).reshape(-1, 2),
-        lexical_counts=_integers(content, "lexical_counts", np.int64),
-        root_counts=_integers(content, "root_counts", np.int64),
-        constituents=_integers(content, "constituents", np.int32),
-        token_constituents=_integers(content, "token_constituents", np.int32),
-        binarisation=Binarisation(**content["binarisation"]),
-        unknown_words=None if unknown is None else UnknownWords(**unknown),
-        uncounted=_names(content, "uncounted"),
-    )
-
-
-def _names(content: dict[str, Any], field: str) -> tuple[str, ...]:
-    names = content[field]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{field} is no list of names")
-    if len(set(names)) != len(names):
-        raise ValueError(f"{field} holds a name twice")
-    return tuple(names)
-
-
-def _integers(content: dict[str, Any], field: str, dtype: type) -> np.ndarray:
-    values = np.array(content[field])
-    if values.size and values.dtype.kind != "i":
-        raise ValueError(f"{field} holds something other than integers")
-    if values.size and not (0 <= values.min() and values.max() <= np.iinfo(dtype).max):
-        raise ValueError(f"{field} holds a number that is negative or too large")
-    return values.astype(dtype)
-
-
-def _check(grammar: Grammar) -> None:
-    check_binarisation(grammar.binarisation)
-    if grammar.unknown_words is not None:
-        check_unknown_words(grammar.unknown_words)
-    symbols, terminals = len(grammar.symbols), len(grammar.terminals)
-    for field in ("root_counts", "constituents", "token_constituents"):
-        _check_shape(field, getattr(grammar, field), (symbols,))
-    _check_rules("binary", grammar.binary_rules, grammar.binary_counts, (symbols,) * 3)
-    _check_rules("lexical", grammar.lexical_rules, grammar.lexical_counts, (symbols, terminals))
-
-
-def _check_shape(field: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
-    if values.shape != shape:
-        raise ValueError(f"{field} has shape {values.shape}, expected {shape}")
-
-
-def _check_rules(kind: str, rules: np.ndarray, counts: np.ndarray, sizes: tuple[int, ...]) -> None:
-    _check_shape(f"{kind}_counts", counts, (len(rules),))
-    if (rules >= np.array(sizes)).any():
-        raise ValueError(f"{kind}_rules names a symbol or terminal that does not exist")
-    rows = [tuple(row) for row in rules.tolist()]
-    if any(first >= second for first, second in zip(rows, rows[1:], strict=False)):
-        raise ValueError(f"{kind}_rules is not in ascending order without repeats")
+    fields: dict[str, Any] = {name: content[name] for name in Grammar._fields}
+    for name in ("symbols", "terminals", "uncounted"):
+        fields[name] = distinct_texts(name, fields[name])
+    sizes = {"S": len(fields["symbols"]), "V": len(fields["terminals"])}
+    for name, (axes, dtype) in _ARRAYS.items():
+        table = np.array(fields[name], None if fields[name] else np.int64)
+        table = table.reshape(-1, 3 if axes == "R 3" else 2) if " " in axes else table
+        within = range(np.iinfo(dtype).max + 1)
+        fields[name] = array(name, table, axes, sizes=sizes, within=within).astype(dtype)
+    for name, ends in (("binary_rules", "SSS"), ("lexical_rules", "SV")):
+        table, most = fields[name], [sizes[letter] for letter in ends]
+        refuse(name, table, table >= most, f"below {most}, the symbols and terminals")
+        falls = np.zeros(len(table), bool)
+        falls[1:] = [b <= a for a, b in pairwise(table.tolist())]
+        refuse(name, table, falls, "more than before it: each rule once, in ascending order")
+    fields["binarisation"] = Binarisation(**fields["binarisation"])
+    check_binarisation(fields["binarisation"])
+    if fields["unknown_words"] is not None:
+        fields["unknown_words"] = UnknownWords(**fields["unknown_words"])
+        check_unknown_words(fields["unknown_words"])
+    return Grammar(**fields)

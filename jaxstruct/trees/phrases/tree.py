@@ -174,11 +174,6 @@ def tags(tree: Tree) -> tuple[str, ...]:
     return tuple(leaf.label for leaf in leaves(tree))
 
 
-def depth(tree: Tree) -> int:
-    """Returns the number of nodes from the root to the lowest leaf; 1 for a leaf."""
-    return fold(tree, lambda _, parts: 1 + max(parts, default=0))
-
-
 def node_spans(tree: Tree) -> list[tuple[Tree, int, int]]:
     """Returns (node, begin, end) of every node in preorder, leaves included."""
     sizes: list[int] = []

@@ -17,10 +17,7 @@ from Bio.Align.substitution_matrices import Array
 
 from jaxstruct.alignments.alphabets import PROTEIN, encode
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
-from jaxstruct.alignments.oracles.pairwise import (
-    global_alignment,
-    local_alignment,
-)
+from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import AlignmentPotentials
 from jaxstruct.alignments.text import WrittenAlignment, write_rows
 
@@ -77,10 +74,7 @@ def substitution_of(seed, symmetric):
     return (scores + scores.T) / 2 if symmetric else scores
 
 
-OURS = {
-    "global": jax.jit(jax.vmap(global_alignment)),
-    "local": jax.jit(jax.vmap(local_alignment)),
-}
+OURS = {"global": jax.jit(jax.vmap(global_alignment)), "local": jax.jit(jax.vmap(local_alignment))}
 
 
 @pytest.mark.parametrize("gaps", GAPS.values(), ids=GAPS)

@@ -8,10 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.alignments.oracles.pairwise import (
-    global_alignment,
-    local_alignment,
-)
+from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import (
     DELETE,
     INSERT,

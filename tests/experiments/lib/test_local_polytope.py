@@ -7,8 +7,8 @@ import pytest
 
 from experiments.lib.local_polytope import METHODS, best_value, local_polytope, relaxed_optimum
 from jaxstruct.graphs.edge_lists import complete_edges
-from jaxstruct.graphs.factors import graph_potentials, padded
-from tests.graphs.random_graphs import cases
+from jaxstruct.graphs.factors import graph_potentials
+from tests.graphs.random_graphs import cases, padded
 
 
 def test_small_graphs_against_enumeration() -> None:

@@ -58,18 +58,6 @@ def test_bars_have_the_heights_and_colours_of_the_series():
     assert axes.get_ylabel() == "error (%)" and axes.get_title(loc="left") == "Test error"
 
 
-def test_a_baseline_cuts_the_bars_and_keeps_their_tops():
-    (axes,) = bar_groups(["a"], {"x": [93.0]}, baseline=90.0).figure.axes
-    (bar,) = axes.containers[0]
-    assert (bar.get_y(), bar.get_height()) == (90.0, 3.0)
-    assert axes.texts[0].get_text() == "93" and not axes.figure.legends
-
-
-def test_many_bars_carry_no_labels():
-    (axes,) = bar_groups(range(20), {"x": np.arange(20.0) + 1}).figure.axes
-    assert not axes.texts
-
-
 def test_curves_leave_holes_where_the_gap_has_no_logarithm():
     (axes,) = curves().figure.axes
     first, second, line = axes.lines
@@ -140,14 +128,6 @@ def test_a_picture_is_the_same_at_every_run_in_every_format(tmp_path):
     assert b">Test error<" in contents[0][2]  # text stays text
 
 
-def test_saved_curves_come_with_their_numbers(tmp_path):
-    plot = curves()
-    _, numbers = save_figure(plot.figure, tmp_path, "gap", plot.data)
-    rows = list(csv.reader(numbers.read_text().splitlines()))
-    assert rows[0] == ["curve", "seconds", "relative duality gap"]
-    assert rows[2] == ["R = 0", "2", "0.1"] and len(rows) == 6
-
-
 def test_other_numbers_are_saved_as_json(tmp_path):
     _, numbers = save_figure(bars().figure, tmp_path, "x", {"y": np.array([1.0, NAN])})
     assert numbers.name == "x.plot.json" and json.loads(numbers.read_text()) == {"y": [1.0, None]}
@@ -182,12 +162,6 @@ def test_matplotlib_is_imported_late_and_its_absence_is_explained(monkeypatch):
 def test_bars_name_the_argument_that_does_not_fit(arguments, message):
     with pytest.raises(ValueError, match=message):
         bar_groups(*arguments)
-
-
-def test_curves_name_the_argument_that_does_not_fit():
-    with pytest.raises(ValueError, match=r"curves\['a'\]: got 2 places for 1 gaps"):
-        curve_lines({"a": ([1, 2], [0.1])})
-
 
 def test_a_band_reaches_its_spread_above_and_below_the_curve():
     curves = {"a": ([1, 2, 3], [5.0, 6.0, 7.0]), "b": ([1, 2], [1.0, 1.0])}

@@ -8,14 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.lib.report import (
-    Table,
-    render,
-    rows_table,
-    to_markdown,
-    write_csv,
-    write_table,
-)
+from experiments.lib.report import Table, render, rows_table, to_markdown, write_csv, write_table
 
 TABLE = Table(
     "Table 3: label sequences",

@@ -18,7 +18,6 @@ from absl import flags
 from experiments.lib import record, start
 from experiments.lib.common import take_rows
 from experiments.lib.options import BaseOptions, flag, names
-from experiments.lib.peers import objective
 from experiments.named_entities.options import checked_c
 from experiments.tasks.taggers import ratio_of
 from tests.experiments.scripts import raising
@@ -88,7 +87,7 @@ def test_a_bug_shows_its_traceback(started):
     for bug, error in (
         (lambda options: ratio_of("x", None), ValueError),
         (lambda options: take_rows(np.zeros(2), (2,)), IndexError),
-        (lambda options: objective(np.zeros((2, 2)), np.zeros((1, 3)), np.zeros(1), 1), ValueError),
+        (lambda options: np.zeros((1, 3)) @ np.zeros((2, 2)), ValueError),
     ):
         with pytest.raises(error):
             started(run=bug)

@@ -6,11 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from experiments.machines.homologues import (
-    HomologueInput,
-    HomologueOutput,
-    homologue_outputs,
-)
+from experiments.machines.homologues import HomologueInput, HomologueOutput, homologue_outputs
 from jaxstruct.alignments.potentials import PAIR
 from tests.alignments.oracles.truth import STEP, every
 

@@ -22,13 +22,11 @@ from tests.baselines.online import (
     Outputs,
     chain_outputs,
     class_outputs,
-    differences,
     integer_sequences,
     online_perceptron,
     orders,
 )
 from tests.baselines.sequences import Sequences, flat
-from tests.baselines.test_perceptron import largest_margin
 from tests.strings.candidate_cases import MACHINES, Case, random_case
 
 MODEL: dict = dict(eta=1.0)
@@ -183,22 +181,6 @@ def test_algorithm_1_to_the_letter_under_any_joint_kernel(seed: int) -> None:
     found = dict(zip(zip(dual.example.tolist(), wrong.tolist(), strict=True), dual.alpha,
                      strict=True))  # fmt: skip
     assert found == alpha and max(alpha.values()) > 1
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_theorem_1_with_candidate_sets(seed: int) -> None:
-    """At most R^2 / gamma^2 updates over the candidates Y_i, whatever other outputs there are."""
-    case, w = integer_case(seed), np.random.default_rng(20 + seed).normal(size=20)
-    case = case._replace(
-        y=np.array([own[np.argmax(f)] for own, f in zip(case.lists, case.scores(w), strict=True)])
-    )
-    rows = differences(listed_outputs(case))
-    rows = rows[(rows**2).sum(axis=1) > 0]
-    gamma = largest_margin(rows)[1]
-    problem, x = case.machine("joint", "float32")
-    dual = dual_perceptron(problem, x, case.y, max_epochs=500)
-    assert dual.status is Status.CONVERGED
-    assert 2 <= dual.alpha.sum() <= (rows**2).sum(axis=1).max() / gamma**2
 
 
 def test_buckets_and_explicit_features() -> None:

@@ -7,16 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.machines.one_slack import joint_planes
-from experiments.machines.one_slack.fit import fit_one_slack, one_slack_init, one_slack_step
-from jaxstruct.core.buckets import Buckets, as_buckets, in_order
-from jaxstruct.core.contract import Model, Oracles
-from jaxstruct.core.problem import make_problem
+from experiments.machines.one_slack.fit import fit_one_slack
+from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.n_slack.task import batches_of, make_task
-from jaxstruct.solvers.objective.formulations import formulation_named
-from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.predict import predict
 from tests.lib.refusals import refused
 from tests.solvers.cases import padded_rows
@@ -38,12 +32,6 @@ def data(seed=0):
     y = np.argmax(X @ random.normal(size=(D, K)) + random.normal(size=(N, K)), 1).astype(np.int32)
     matrix = random.integers(1, 4, size=(K, K)) * (1.0 - np.eye(K))
     return X, y, matrix
-
-
-def certified(solution, rounds):
-    """[2, rounds] the best primal and dual of the first rounds."""
-    course = solution.statistics.history
-    return np.stack([course.primal[:rounds], course.dual[:rounds]])
 
 
 def joint_features(X):
@@ -73,49 +61,11 @@ def test_weights_that_are_no_coordinates_are_refused():
     refused("no coordinates", fit_one_slack, kernel_multiclass(N, K, dtype="float64"), inputs, y)
 
 
-def test_weights_potentials_and_outputs_may_be_pytrees():
-    X, y, matrix = data(7)
-    plain = multiclass(D + 1, K, loss=matrix, dtype="float64")
-    parts = make_problem(
-        {"input": jnp.zeros((D, K)), "bias": jnp.zeros(K)},
-        Model(
-            potentials=lambda w, x: {"input": x @ w["input"], "bias": w["bias"]},
-            score=lambda theta, y: theta["input"][y["label"]] + theta["bias"][y["label"]],
-            decode=lambda theta: {"label": plain.model.decode(theta["input"] + theta["bias"])},
-            loss=lambda a, b: plain.model.loss(a["label"], b["label"]),
-        ),
-        Oracles(
-            lambda theta, y: plain.oracles.contenders(theta["input"] + theta["bias"], y["label"]),
-            lambda trace, level: {"label": plain.oracles.output(trace, level)},
-        ),
-    )
-    first = fit_one_slack(plain, np.hstack([X, np.ones((N, 1))]), y, C=10.0, tolerance=1e-6)
-    second = fit_one_slack(parts, X, {"label": y}, C=10.0, tolerance=1e-6)
-    assert second.status is Status.CONVERGED
-    np.testing.assert_allclose(certified(second, 12), certified(first, 12), rtol=1e-9)
-    both = np.vstack([second.weights["input"], second.weights["bias"]])
-    np.testing.assert_allclose(both, first.weights["weights"], atol=1e-2)
-
-
 def test_no_loss_anywhere_is_solved_by_zero():
     X, y, _ = data()
     found = fit_one_slack(multiclass(D, K, loss=np.zeros((K, K)), dtype="float64"), X, y)
     assert found.status is Status.CONVERGED and found.primal == found.dual == 0
     assert not np.asarray(found.weights["weights"]).any()
-
-
-def test_gram_is_that_of_the_joint_planes_and_bounds_their_mean():
-    X, y, matrix = data(2)
-    problem = multiclass(D, K, loss=matrix, dtype="float64")
-    planes = fit_one_slack(problem, X, y, "svm1_slack", 5.0, tolerance=1e-6).state.planes
-    g = np.asarray(planes.weights["weights"]).reshape(planes.bounds.size, -1)
-    np.testing.assert_allclose(planes.gram, g @ g.T, atol=1e-12)
-    assert not g[0].any() and not g[~planes.occupied].any()
-    assert planes.bounds[0] == 0 and np.all(planes.bounds[1:][planes.occupied[1:]] > 0)
-    psi, rows, worst = joint_features(X), np.arange(N), np.argmax(matrix[y], axis=1)
-    first = matrix[y, worst] @ (psi[rows, y] - psi[rows, worst]) / N
-    np.testing.assert_allclose(g[1], first, atol=1e-12)  # at w = 0 the largest loss wins
-    assert planes.bounds[1] == pytest.approx(matrix[y, worst].mean())
 
 
 def test_dual_rises_primal_bounds_and_each_pass_adds_one_plane():
@@ -139,18 +89,6 @@ def test_dual_rises_primal_bounds_and_each_pass_adds_one_plane():
     assert np.array_equal(found.slack, seen[-1].info.example_slack[:N])
 
 
-def test_padding_and_batches_change_nothing():
-    X, y, matrix = data(4)
-    problem = multiclass(D, K, loss=matrix, dtype="float64")
-    runs = [
-        fit_one_slack(problem, X, y, "svm1", 3.0, tolerance=1e-6, batch=batch, capacity=capacity)
-        for batch, capacity in ((1, 67), (64, 64))
-    ]
-    for run in runs[1:]:
-        assert run.status is Status.CONVERGED
-        np.testing.assert_allclose(certified(run, 15), certified(runs[0], 15), rtol=1e-9)
-
-
 def test_small_capacity_evicts_idle_planes_and_still_converges():
     X, y, matrix = data()
     problem = multiclass(D, K, loss=matrix, dtype="float64")
@@ -172,16 +110,6 @@ def test_planes_that_all_carry_weight_are_full_not_lost():
     assert full.status is Status.WORKING_SET_FULL and "raise capacity" in full.message
     assert np.all(full.state.planes.multipliers[1:] > 0)
     assert full.dual < optimum < full.primal
-
-
-def test_weights_of_examples_are_repetitions_and_zero_leaves_out():
-    X, y, matrix = data(5)
-    problem = multiclass(D, K, loss=matrix, dtype="float64")
-    weights = np.ones(N)
-    weights[2], weights[5] = 2.0, 0.0
-    found = fit_one_slack(problem, X, y, "svm1_slack", 7.0, tolerance=1e-7, example_weights=weights)
-    truth = solve_primal("svm1_slack", joint_features(X), matrix[y], y, 7.0, weights)
-    assert found.primal == pytest.approx(truth.objective, rel=2e-7)
 
 
 @pytest.mark.parametrize("batch", [4, 32])
@@ -238,25 +166,6 @@ def test_epsilon_rule_bounds_the_joint_slack():
     assert found.status is Status.EPSILON and info.slack <= info.known + 0.01
     assert all(p.info.slack > p.info.known + 0.01 for p in last[:-1])
     assert info.primal <= optimum + 10.0 * 0.01 + 1e-9
-
-
-def test_step_leaves_its_state_alone_and_jit_changes_nothing(monkeypatch):
-    X, y, matrix = data()
-    problem = multiclass(D, K, loss=matrix, dtype="float64")
-    examples, form = (as_buckets(X[:6]), as_buckets(y[:6])), formulation_named("svm1_margin")
-    shapes = [batches_of(len(own), 4, 4) for own in examples[1].index]
-    task = make_task(problem, *examples, form, 2.0, None, shapes)
-    oracle = oracle_for(problem, form)
-    start = one_slack_init(problem, 4)
-    state, _ = one_slack_step(problem, oracle, task, start, 2.0, 4)
-    again, info = one_slack_step(problem, oracle, task, state, 2.0, 4)
-    monkeypatch.setattr(joint_planes, "_REFRESHES", 1)  # slow without jit; one is enough here
-    with jax.disable_jit():
-        slow, other = one_slack_step(problem, oracle, task, state, 2.0, 4)
-    assert info.primal == pytest.approx(other.primal, rel=1e-12)
-    np.testing.assert_allclose(slow.planes.gram, again.planes.gram, atol=1e-13)
-    assert not start.planes.occupied[1:].any() and state.clock == 1
-    assert not np.asarray(start.planes.weights["weights"]).any()
 
 
 def test_another_c_and_formulation_compile_nothing_in_float32():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.lib import common
 from experiments.named_entities import command as named_entities
 from experiments.named_entities import tables as named_entities_kept
 from experiments.named_entities import tables as named_entities_tables
@@ -76,29 +75,6 @@ def check_resumed(options, outcome, monkeypatch):
             with pytest.raises(ZeroDivisionError):
                 named_entities.run(changed)
     assert len(trained) == 2
-
-
-@pytest.mark.thorough
-def test_ctrl_c_keeps_every_training(archive, tmp_path, monkeypatch):
-    """What was trained is in the stopped file and in those that --resume reads."""
-    options = Options(path=archive, output=str(tmp_path), **CHEAP)
-    options = options.replace(methods=("commonest", "hmm"))
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    with kept_settings(), monkeypatch.context() as patch:
-        patch.setattr(named_entities_tables, "hidden_markov", stop)
-        with pytest.raises(common.Stopped, match="--resume"):
-            named_entities.run(options)
-    content = strict_json(tmp_path / "named_entities.stopped.json")
-    assert [row["machine"] for row in content["trainings"]] == ["commonest label"]
-    assert content["stopped"] is True and content["trainings"][0]["test"]["token_error"] > 0
-    with kept_settings():
-        whole = named_entities.run(options.replace(resume=True))
-    rows = {row.name: row.folds for row in whole.numbers["rows"]}
-    assert rows["commonest label"][0]["seconds"] == content["trainings"][0]["seconds"]
-    assert not (tmp_path / "named_entities.stopped.json").exists()
 
 
 def test_the_words_of_methods_name_the_machines_of_both_tables():

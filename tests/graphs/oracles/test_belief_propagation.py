@@ -9,11 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.oracles.belief_propagation import (
-    SCHEDULES,
-    Propagated,
-    belief_propagation,
-)
+from jaxstruct.graphs.oracles.belief_propagation import SCHEDULES, Propagated, belief_propagation
 from jaxstruct.graphs.potentials import GraphPotentials
 from tests.graphs.random_graphs import cases, quick_jit
 from tests.lib.refusals import refused

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.factors import graph_potentials, padded
+from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.oracles.enumeration import (
     all_scores,
     best_of_all,
     enumerated_log_partition,
     labelling,
 )
-from tests.graphs.random_graphs import Cases, cases, quick_jit
+from tests.graphs.random_graphs import Cases, cases, padded, quick_jit
 from tests.lib.enumeration import check_alone
 from tests.lib.refusals import refused
 

@@ -8,12 +8,13 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.factors import graph_potentials, padded
+from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
 from tests.graphs.random_graphs import (
     Case,
     cases,
     every_labelling,
+    padded,
     quick_jit,
     scores_of,
     tree_edges,

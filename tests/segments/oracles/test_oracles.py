@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from jaxstruct.segments import (
-    SegmentPotentials,
-    k_best,
-    log_partition,
-    marginals,
-    sample,
-    viterbi,
-)
+from jaxstruct.segments import SegmentPotentials, k_best, log_partition, marginals, sample, viterbi
 from tests.lib.enumeration import check_alone, check_best, check_k_best, check_samples, row
 from tests.lib.refusals import refused
 from tests.segments.oracles.truth import cases, counts
@@ -100,7 +93,7 @@ def test_samples_have_their_probabilities():
 def test_refusals():
     potentials, length = row(cases(8, 4).typed("float32"), 0)
     refused(r"segments must be \[T, L, S\]", viterbi, potentials._replace(segments=jnp.ones(3)), 1)
-    refused(r"transitions must be \[2, 2\]", viterbi,
+    refused(r"transitions must be \[S = 2, S = 2\]", viterbi,
             potentials._replace(transitions=jnp.ones(3)), length)  # fmt: skip
     refused(
         "floating", viterbi, SegmentPotentials(np.ones((2, 1, 1), int), np.ones((1, 1), int)), 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
-from jaxstruct.trees.phrases.tree import Tree, depth, tags, words
+from jaxstruct.trees.phrases.tree import Tree, tags, words
 from tests.lib.refusals import refused
-from tests.trees.random_trees import deep_tree, random_trees
+from tests.trees.random_trees import deep_tree, depth, random_trees
 
 LDC = """
 ( (S

@@ -6,7 +6,6 @@ import pytest
 
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.cleaning import (
-    Cleaning,
     clean,
     plain_label,
     without_functions,
@@ -86,22 +85,6 @@ def test_all_rules_together() -> None:
 def test_rules_work_after_one_another() -> None:
     """A trace's loss makes a chain, a function tag's loss makes it a repetition."""
     assert write_line(clean(read_tree("( (NP (NP-SBJ (NN a)) (S (-NONE- *))))"))) == "(NP (NN a))"
-
-
-def test_every_rule_is_optional() -> None:
-    nothing = Cleaning(traces=False, functions=False, outer=False, repetitions=False)
-    assert clean(read_tree(RAW), nothing) == read_tree(RAW)
-    text = "( (NP (NP-A (NN a)) (S (-NONE- *))))"
-    assert write_line(clean(read_tree(text), nothing._replace(traces=True))) == (
-        "( (NP (NP-A (NN a))))"
-    )
-    assert write_line(clean(read_tree(text), nothing._replace(functions=True))) == (
-        "( (NP (NP (NN a)) (S (-NONE- *))))"
-    )
-    assert write_line(clean(read_tree(text), nothing._replace(outer=True))) == text[2:-1]
-    assert write_line(clean(read_tree("(A (A (B b)))"), nothing._replace(repetitions=True))) == (
-        "(A (B b))"
-    )
 
 
 def test_clean_trees_stay() -> None:

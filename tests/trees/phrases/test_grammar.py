@@ -164,15 +164,12 @@ def test_bad_input() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((None,), "trees: got NoneType, expected several Trees"),
         (("(S (NN a))",), "trees: got str, expected several Trees: read_trees"),
         ((TREES[0],), r"trees: got Tree, expected several Trees: .*\[tree\]"),
         (([TREES[0], "(S (NN a))"],), r"trees\[1\]: got str, expected one Tree"),
         ((TREES, "right"), "binarisation: got 'right', expected a Binarisation"),
-        ((TREES, None), "binarisation: got None, expected a Binarisation"),
         ((TREES, Binarisation(), 1), "unknown_words: got 1, expected None .* or UnknownWords"),
         ((TREES, Binarisation(), None, "ROOT"), "uncounted: got 'ROOT', expected several labels"),
-        ((TREES, Binarisation(), None, None), "uncounted: got None, expected several labels"),
     ],
 )
 def test_other_types(arguments: tuple, message: str) -> None:

@@ -104,10 +104,7 @@ def test_a_name_that_is_lacking_is_no_number() -> None:
 
 def test_a_grammar_without_binary_rules() -> None:
     grammar = read_grammar(TREES[1:])
-    assert encode(grammar, TREES[0]).missing[:2] == (
-        "the root S",
-        "the binary rule S -> NP VP",
-    )
+    assert encode(grammar, TREES[0]).missing[:2] == ("the root S", "the binary rule S -> NP VP")
 
 
 def test_every_tree_outside_is_found() -> None:

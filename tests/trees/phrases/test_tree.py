@@ -8,7 +8,6 @@ from jaxstruct.trees.phrases.tree import (
     Constituent,
     Tree,
     constituents,
-    depth,
     fold,
     leaves,
     node_spans,
@@ -17,7 +16,7 @@ from jaxstruct.trees.phrases.tree import (
     words,
 )
 from tests.lib.refusals import refused
-from tests.trees.random_trees import deep_tree, random_trees
+from tests.trees.random_trees import deep_tree, depth, random_trees
 
 DOG = Tree("NP", (Tree("DT", word="the"), Tree("NN", word="dog")))
 BARKS = Tree("VP", (Tree("VBZ", word="barks"),))
@@ -102,6 +101,6 @@ def test_parts_of_other_types() -> None:
 
 
 def test_walks_over_what_is_no_tree() -> None:
-    for walk in (leaves, words, tags, depth, constituents, preorder):
+    for walk in (leaves, words, tags, constituents, preorder):
         with refused("tree: got list, expected one Tree of jaxstruct.trees; read_tree"):
             walk([Tree("NN", word="dog")])
