@@ -163,6 +163,7 @@ def test_bars_name_the_argument_that_does_not_fit(arguments, message):
     with pytest.raises(ValueError, match=message):
         bar_groups(*arguments)
 
+
 def test_a_band_reaches_its_spread_above_and_below_the_curve():
     curves = {"a": ([1, 2, 3], [5.0, 6.0, 7.0]), "b": ([1, 2], [1.0, 1.0])}
     spread = {"a": [1.0, math.nan, 2.0]}  # of one value there is none
