@@ -14,7 +14,10 @@ import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from experiments.lib.files import file_in, write_results
 from experiments.lib.report import Table, write_csv
@@ -158,6 +161,7 @@ def curve_lines(
     log_y: bool = True,
     ticks: Sequence[float] | None = None,
     apart: Sequence[str] = (),
+    spread: Mapping[str, Sequence[float]] = MappingProxyType({}),
 ) -> Plot:
     """Curves, such as the duality gap against passes or seconds.
 
@@ -169,6 +173,7 @@ def curve_lines(
       log_x, log_y: which axes are logarithmic.
       ticks: the places to mark on the axis, such as those that were measured; None: round ones.
       apart: names of curves of another size, which go into a panel of their own on the right.
+      spread: name -> [T] what a band of its colour reaches above and below its curve.
 
     Raises:
       ValueError: a curve whose two sequences differ in length, or a name in `apart` of no curve.
@@ -184,9 +189,15 @@ def curve_lines(
         figure, panels = _panels(title, 2 if apart else 1)
         axes = panels[0]
         for j, (name, (x, gaps)) in enumerate(curves.items()):
-            drawn = [_draw(gap, log_y) for gap in gaps]
-            panels[-1 if name in apart else 0].plot(
-                x, drawn, label=name, color=COLOURS[1:][j % (len(COLOURS) - 1)],
+            drawn, colour = [_draw(gap, log_y) for gap in gaps], COLOURS[1:][j % (len(COLOURS) - 1)]
+            panel = panels[-1 if name in apart else 0]
+            if name in spread:
+                reach = np.nan_to_num(spread[name])
+                panel.fill_between(
+                    x, gaps - reach, gaps + reach, color=colour, alpha=0.15, linewidth=0
+                )
+            panel.plot(
+                x, drawn, label=name, color=colour,
                 linestyle=DASHES[j % len(DASHES)], marker="o" if len(x) <= MAX_MARKERS else None,
                 markersize=4,
             )  # fmt: skip

@@ -113,6 +113,7 @@ MINUTES = {
     "matching": (6, 0.6),
     "ranking": (10, 0.5),
     "decisions": (15, 0.5),
+    "incomplete_labels": (20, 1.5),
     "measures": (10, 0.5),
     "dependencies": (35, 0.5),
     "segments": (7.5, 0.3),
@@ -220,6 +221,9 @@ EXPERIMENTS = (
     _experiment("decisions", (), {
         "degrees": ("4",), "examples": ("100",), "seeds": 1, "steps": 300, "c_over_n": ("1",),
     }, "decisions by predicted costs: two-stage, SPO+, its certified optimum, perturbed, blackbox"),
+    _experiment("incomplete_labels", ("conll2002",), {
+        "seeds": 1, "shares": ("50",), "sentences": 30, "test_sentences": 30, "examples": 60,
+    }, "labels of which a part is missing: latent SVM, marginal likelihood, and what is left out"),
     _experiment("measures", ("multilabel",), {
         "splits": 1, "labels": 1, "c": ("100",), "data": ("scene",),
     }, "rare labels of scenes and genes: SVMs trained for F1 and for precision at k"),

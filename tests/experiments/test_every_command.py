@@ -99,6 +99,8 @@ WRONG = {
                 "--c_over_n=0", "--sweep=x/n", "--longest=1", "--test_part=train",
                 "--corpus=gum --train_trees=a --test_trees=b",
                 "--corpus=files --train_trees=a --test_trees=b --test_part=dev"],
+    "incomplete_labels": ["--tasks=grids", "--methods=crf", "--shares=0", "--shares=x", "--seeds=0",
+                          "--shares=100", "--sentences=1", "--examples=-1", "--tolerance=0"],
     "reproduce": ["--only=table_9"],
     "reranking": ["--tasks=letters", "--machines=svm0x", "--k_words=1", "--train_trees=absent.txt",
                   "--c_path=0"],

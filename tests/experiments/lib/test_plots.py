@@ -162,3 +162,12 @@ def test_matplotlib_is_imported_late_and_its_absence_is_explained(monkeypatch):
 def test_bars_name_the_argument_that_does_not_fit(arguments, message):
     with pytest.raises(ValueError, match=message):
         bar_groups(*arguments)
+
+
+def test_a_band_reaches_its_spread_above_and_below_the_curve():
+    curves = {"a": ([1, 2, 3], [5.0, 6.0, 7.0]), "b": ([1, 2], [1.0, 1.0])}
+    spread = {"a": [1.0, math.nan, 2.0]}  # of one value there is none
+    (axes,) = curve_lines(curves, log_y=False, spread=spread).figure.axes
+    (band,) = axes.collections
+    corners = {(float(x), float(y)) for x, y in band.get_paths()[0].vertices}
+    assert corners == {(1, 4), (1, 6), (2, 6), (3, 5), (3, 9)}

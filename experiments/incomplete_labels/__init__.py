@@ -1,0 +1,1 @@
+"""Training on labels of which a part is missing; `command` has the options and what it does."""
