@@ -222,7 +222,8 @@ EXPERIMENTS = (
         "degrees": ("4",), "examples": ("100",), "seeds": 1, "steps": 300, "c_over_n": ("1",),
     }, "decisions by predicted costs: two-stage, SPO+, its certified optimum, perturbed, blackbox"),
     _experiment("incomplete_labels", ("conll2002",), {
-        "seeds": 1, "shares": ("50",), "sentences": 30, "test_sentences": 30, "examples": 60,
+        "tasks": ("tagging", "motif"), "seeds": 1, "shares": ("50",), "sentences": 30,
+        "test_sentences": 30, "examples": 60,
     }, "labels of which a part is missing: latent SVM, marginal likelihood, and what is left out"),
     _experiment("measures", ("multilabel",), {
         "splits": 1, "labels": 1, "c": ("100",), "data": ("scene",),
