@@ -218,6 +218,13 @@ def is_tested(problem: Problem) -> bool:
     return bool(tested) and tested == tuple(_functions_in(parts))
 
 
+def as_tested(problem: Problem, before: Problem) -> Problem:
+    """The problem, made of parts of `before` by the package: tested if that one is."""
+    parts = problem.model, problem.oracles, problem.space
+    found = tuple(_functions_in(parts)) if is_tested(before) else ()
+    return problem._replace(tested=Static(found))
+
+
 def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:
     """d [score(theta, y_true) - score(theta, y)] / d theta: delta Psi_i(y) seen from theta."""
     pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), output_of(y_true), y)

@@ -27,6 +27,7 @@ from jaxstruct.core.derived_inference import (
     raised_k_best,
     raised_softmax_margin,
 )
+from jaxstruct.core.problem import as_tested
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.elimination import Elimination
@@ -247,7 +248,8 @@ def with_log_loss(problem: Problem, name: str) -> Problem:
             f"got {type(problem).__name__} of another structure"
         )
     chosen = _APPROXIMATE[name]
-    return problem._replace(
+    other = problem._replace(
         model=problem.model._replace(restrict=None),  # no difference of two bounds is a bound
         inference=problem.inference._replace(log_loss=chosen.log_loss, facts=chosen.facts),
     )
+    return as_tested(other, problem)

@@ -79,7 +79,7 @@ def test_graphs_without_edges_fit_and_are_predicted() -> None:
         ((X.nodes, Y, 3), "inputs must be a GraphInput"),
         ((X, Y, 1), "number_of_labels must be at least 2, got 1"),
         ((X, js.ragged([y * 1.0 for y in Y]), 3), r"outputs must be \[nodes\] integers"),
-        ((X, js.take(Y, np.arange(2)), 3), "outputs holds 2 graphs, inputs.nodes holds 5"),
+        ((X, js.take(Y, np.arange(2)), 3), "outputs must be of n = 5 inputs.nodes, got 2"),
         ((X, js.ragged([y + 9 for y in Y]), 3), r"outputs\[0\] is .*: expected 0\.\.2"),
     ],
 )

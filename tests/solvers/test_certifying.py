@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status
+from jaxstruct.solvers.objective.scaling import PASSES
 from tests.solvers.cases import FULL, dense_beta, flat, of_slack, random_case
 from tests.truth.quadratic_program import dual_value, primal_value, slacks
 from tests.truth.quadratic_program import problem as enumerated
@@ -113,8 +114,9 @@ def test_only_examples_with_a_weight_are_counted_as_oracle_calls(x64):
         assert calls == [2 * n if p.info.certificate else n for p in seen] and n in calls
         assert solution.statistics.oracle_calls == sum(calls)
     solution, seen = watched(case, settings=FULL, example_weights=weights, max_passes=4)
-    assert [p.info.oracle_calls for p in seen] == [9] * 4
-    assert solution.statistics.oracle_calls == 36
+    calls = [p.info.oracle_calls for p in seen]  # the last with a search among multiples of w
+    assert calls[:3] == [9] * 3 and calls[3] in range(9, 9 * (1 + PASSES) + 1, 9)
+    assert solution.statistics.oracle_calls == sum(calls)
 
 
 @pytest.mark.parametrize("stop_at", [1, 4])

@@ -77,7 +77,7 @@ def test_a_run_asks_once_what_stays_as_it_is():
         before = sys.getprofile()
         sys.setprofile(profile)
         try:
-            found = fit(chain(5, 3), x, y, C=100.0, tolerance=1e-5, max_passes=10)
+            found = fit(chain(5, 3), x, y, C=1.0, tolerance=1e-7, max_passes=10)
         finally:
             sys.setprofile(before)
     assert found.statistics.passes == 10 and calls["resolved_settings"] == 1
