@@ -16,7 +16,6 @@ from jaxstruct.chains.losses import ChainLoss
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core import spec
 from jaxstruct.core.checks import NoOutput, checked_number, checked_size, text_of
-from jaxstruct.core.contract import Truth
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
@@ -202,22 +201,6 @@ def check_labels(S: int, length: np.ndarray, outputs: object, sizes: dict[str, i
         "outputs", outputs, "n T", "integers", sizes, range(S), length=length, words="labels",
         advice=": see core.labels",
     )  # fmt: skip
-
-
-def checked_completion(length: np.ndarray, outputs: Truth, sizes: dict[str, int]) -> np.ndarray:
-    """Labels beside those that are possible; ValueError unless they are among them."""
-    y, possible = outputs
-    possible = array("outputs.numbers", possible, "n T S", "bools", sizes)
-    y = array("outputs.output", y, "n T", "integers", sizes, range(-1, sizes["S"]))
-    agrees = np.take_along_axis(possible, np.maximum(y, 0)[..., None], axis=2)[..., 0] & (y >= 0)
-    real = np.arange(y.shape[1]) < length[:, None]
-    wrong = np.flatnonzero(np.any(real & ~agrees, axis=1))
-    if wrong.size:
-        raise ValueError(
-            f"outputs[{wrong[0]}] is no label sequence that agrees with what is known of it "
-            f"({wrong.size} such): constraints may leave none, or a position has no possible label"
-        )
-    return y
 
 
 def check_possible(tables: Constraints, length: np.ndarray) -> None:

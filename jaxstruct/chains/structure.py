@@ -52,6 +52,7 @@ from jaxstruct.chains.token_features import (
 )
 from jaxstruct.core.checks import check_flag, check_record, checked_dtype, checked_size
 from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space, Truth
+from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array, checked_lengths
@@ -411,7 +412,7 @@ def _check(
         chain_checks.check_gram(inputs.features, np.asarray(inputs.gram), length)
     if isinstance(outputs, Truth):
         _check_additive(tables)
-        outputs = chain_checks.checked_completion(length, outputs, sizes | {"S": S})
+        outputs = checked_completion(outputs, S, length)
     y = chain_checks.check_labels(S, length, outputs, sizes)
     if tables.constraints is not None:
         offsets = np.concatenate([[0], np.cumsum(length)])

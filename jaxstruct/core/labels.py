@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import as_list, check_one_each, check_record, text_of
-from jaxstruct.core.contract import Incomplete
+from jaxstruct.core.contract import Incomplete, Truth
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array
 
@@ -50,7 +50,7 @@ def _clean(label: Any, position: int, what: str) -> Hashable:
     if label is None or _is_no_number(label):
         raise ValueError(
             f"{what}[{position}]: got {text_of(label)}, a missing label; leave the example out or "
-            "give the class a name (prepare of classes and chains takes None for an unknown label)"
+            "give the class a name (None is for a label that is not known: classes, chains, graphs)"
         )
     return label
 
@@ -255,6 +255,30 @@ def encode_open(codec: LabelCodec, labels: Sequence[Any]) -> np.ndarray | Incomp
         return encode(codec, labels)
     table = possible(codec, labels)
     return Incomplete(table.argmax(axis=1).astype(np.int32), table)
+
+
+def checked_completion(outputs: Truth, k: int, lengths: np.ndarray) -> np.ndarray:
+    """The labels [n, T] of `Truth`s, which have the possible ones [n, T, k] beside them.
+
+    Args:
+      lengths: [n] positions that count. k: labels; of joint labels y, y % k is the label.
+
+    Raises:
+      ValueError: a label is not possible, or the constraints of a structure left none.
+    """
+    sizes = {"k": k}
+    possible = array("outputs.numbers", outputs.numbers, "n T k", "bools", sizes)
+    y = array("outputs.output", outputs.output, "n T", "integers", sizes)
+    own = np.maximum(y, 0) % k
+    agrees = np.take_along_axis(possible, own[..., None], axis=2)[..., 0] & (y >= 0)
+    real = np.arange(y.shape[1]) < np.asarray(lengths)[:, None]
+    wrong = np.flatnonzero(np.any(real & ~agrees, axis=1))
+    if wrong.size:
+        raise ValueError(
+            f"outputs[{wrong[0]}] does not agree with what is known of it ({wrong.size} such): "
+            "constraints may leave no output, or a position has no possible label"
+        )
+    return y
 
 
 def encode_lists(codec: LabelCodec, labels: Iterable[Iterable[Hashable]]) -> Ragged:

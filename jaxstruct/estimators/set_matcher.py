@@ -18,8 +18,9 @@ class SetMatcher(ListEstimator):
     X is a list of n examples: arrays [r, c, d] of features of all pairs, lists of r lists of c
     rows, mappings (row, column) -> row of features of the pairs that may be matched, or tuples
     (one of these, rows, columns) with features of the items; see `jaxstruct.assignments.prepare`. y
-    is a list of n lists of pairs (row, column), or of mappings row -> column. An example whose
-    pairs allow no complete matching gets None (`predict`). There is no `partial_fit`.
+    is a list of n lists of pairs (row, column), or of the other forms there: mappings row ->
+    column, the column of each row, SciPy's two index arrays, indicators. An example whose pairs
+    allow no complete matching gets None (`predict`). There is no `partial_fit`.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being examples. objective: a formulation of

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.core.checks import check_record
-from jaxstruct.core.contract import Truth
 from jaxstruct.core.spec import array, checked_lengths, features, refuse
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.inputs import GraphInput
@@ -77,21 +76,3 @@ def check_graphs(kinds: Any, inference: str, inputs: GraphInput, outputs: object
         "outputs", outputs, "n V", "integers", {"n": n, "V": V}, range(S * kinds.node_classes),
         length=nodes, words=words, advice=": see core.labels",
     )  # fmt: skip
-
-
-def checked_completion(S: int, number_of_nodes: np.ndarray, outputs: Truth) -> np.ndarray:
-    """Labels beside those that are possible; ValueError unless they are among them."""
-    y, possible = outputs
-    sizes = {"S": S}
-    possible = array("outputs.numbers", possible, "n V S", "bools", sizes)
-    y = array("outputs.output", y, "n V", "integers", sizes)
-    own = np.where(y >= 0, y, 0) % S
-    agrees = np.take_along_axis(possible, own[..., None], axis=2)[..., 0] & (y >= 0)
-    real = np.arange(y.shape[1]) < np.asarray(number_of_nodes)[:, None]
-    wrong = np.flatnonzero(np.any(real & ~agrees, axis=1))
-    if wrong.size:
-        raise ValueError(
-            f"outputs[{wrong[0]}] is no labelling that agrees with what is known of it "
-            f"({wrong.size} such): a node has no possible label"
-        )
-    return y

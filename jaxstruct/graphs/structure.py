@@ -32,6 +32,7 @@ from jaxstruct.core.contract import (
     Space,
     Truth,
 )
+from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
@@ -39,7 +40,7 @@ from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs import decoding as graph_decoding
 from jaxstruct.graphs.decoding import Decoding, View, decode, labelling_oracles, score
 from jaxstruct.graphs.elimination import Elimination
-from jaxstruct.graphs.example_checks import check_graphs, checked_completion
+from jaxstruct.graphs.example_checks import check_graphs
 from jaxstruct.graphs.inference import graph_inference, seen_graph
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs, plain_labels
@@ -177,7 +178,7 @@ def _check(
     if isinstance(outputs, Truth):
         if not additive.value:
             raise ValueError(NOT_ADDITIVE)
-        outputs = checked_completion(sizes.labels, inputs.number_of_nodes, outputs)
+        outputs = checked_completion(outputs, sizes.labels, inputs.number_of_nodes)
     check_graphs(sizes, way.name, inputs, None if relaxed else outputs)
     if relaxed and outputs is not None:
         check_marginals(outputs, "graphs.marginal_outputs")

@@ -127,4 +127,4 @@ def test_what_no_output_agrees_with_is_refused() -> None:
     rules = Constraints(np.array([[0, 1], [0, 0]], bool), np.zeros(2, bool), np.zeros(2, bool))
     labels = [["x", None, "y"], ["y"], ["y", None]]  # x is never before y
     data = js.chains.prepare(SEQUENCES, labels, constraints=rules)
-    refused(r"outputs\[0\] is no label sequence that agrees", js.fit_latent, *data)
+    refused(r"outputs\[0\] does not agree with what is known", js.fit_latent, *data)

@@ -119,4 +119,4 @@ def test_estimators_and_refusals() -> None:
     nobody = js.graphs.prepare(given, known)
     empty = nobody.outputs.known
     none = Incomplete(nobody.outputs.output, js.Ragged(empty.rows & False, empty.offsets))
-    refused(r"outputs\[0\] is no labelling that agrees", js.fit_latent, *nobody[:2], none)
+    refused(r"outputs\[0\] does not agree with what is known", js.fit_latent, *nobody[:2], none)
