@@ -1,5 +1,6 @@
 """Known potentials of every structure: what is learned beside them, predicted and refused."""
 
+from functools import partial
 from itertools import pairwise, product
 
 import jax
@@ -140,14 +141,14 @@ def _flat(tree):
     return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(tree)])
 
 
-def _optimum(problem, x, y, lists):
+def _optimum(problem, feature, x, y, lists):
     """(lower, upper) of svm1_margin: <w, dPsi> >= Delta - dK - xi over all listed outputs."""
+    loss_of = jax.jit(problem.model.loss)
     a, b, slack_of = [], [], []
-    feature = jax.jit(lambda x, y: joint_feature(problem, x, y))
     for i, (every, values) in enumerate(lists):
         one, true = jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], (x, y))
         psi = [_flat(feature(one, output)) for output in every]
-        loss = [float(problem.model.loss(true, output)) for output in every]
+        loss = [float(loss_of(true, output)) for output in every]
         at = [k for k, output in enumerate(every) if np.array_equal(_flat(output), _flat(true))]
         assert len(at) == 1
         for k in set(range(len(every))) - set(at):
@@ -167,7 +168,8 @@ def test_training_and_predictions_are_those_of_all_outputs(name):
     x, y = padded(base.padding, inputs, outputs)
     size = jax.tree.leaves(y)[0].shape[1]
     lists = [listed(i, size) for i in range(len(jax.tree.leaves(y)[0]))]
-    low, high = _optimum(base, x, y, lists)
+    feature = jax.jit(partial(joint_feature, base))
+    low, high = _optimum(base, feature, x, y, lists)
     assert solution.status is js.Status.CONVERGED
     assert solution.dual <= high * (1 + 1e-9) and low * (1 - 1e-9) <= solution.primal
     found = js.predict(problem, solution, given)
@@ -175,7 +177,7 @@ def test_training_and_predictions_are_those_of_all_outputs(name):
     for i, (every, values) in enumerate(lists):
         one = jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], x)
         scores = [
-            _flat(joint_feature(base, one, output)) @ w + value
+            _flat(feature(one, output)) @ w + value
             for output, value in zip(every, values, strict=True)
         ]
         best = jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), found)

@@ -50,8 +50,8 @@ def test_json_lines_serve_every_wing(tmp_path, capsys, name: str) -> None:
     run = labelled(saved(tmp_path, name), source)
     found = [json.loads(line) for line in (tmp_path / "new.labelled.jsonl").open()]
     records = [tuple(one.values()) if name == "graph_labelling" else one, two]
-    wanted = [json.loads(json.dumps(plain(model_of(name).predict([record])[0])))
-              for record in records]  # fmt: skip
+    predicted = model_of(name).predict(records)  # both at once, as the command reads them
+    wanted = [json.loads(json.dumps(plain(one))) for one in predicted]
     assert found == [wanted[0], None, wanted[1]]
     bad = 1 + wanted.count(None)  # those have no output
     assert (run.counts.records, run.counts.bad) == (3, bad)

@@ -42,9 +42,8 @@ def every_plane(gaps, symmetric):
 
 @pytest.mark.parametrize(
     "formulation, gaps, symmetric, settings",
-    [("svm1", "linear", False, SUBSPACE), ("svm2", "affine", True, FULL),
-     ("svm2_margin", "linear", False, SUBSPACE)],
-)  # fmt: skip
+    [("svm1", "linear", False, SUBSPACE), ("svm2_margin", "affine", True, FULL)],
+)
 def test_optimum(x64, formulation, gaps, symmetric, settings):
     psi = every_plane(gaps, symmetric)
     losses = np.ones(psi.shape[:2])
