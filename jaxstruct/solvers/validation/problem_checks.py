@@ -129,7 +129,7 @@ def compared_functions(
         if function is None or of_list or few or loose:
             continue
         if "k_best" in field:
-            function = Partial(_with_count, function)
+            function = partial(_with_count, function)
         words = _refusal(function, arguments)
         if words is not None:
             refused[f"inference.{field}"] = words
@@ -446,10 +446,7 @@ def _functions_to_compare(problem: Problem, x: PyTree) -> tuple[str, ...]:
             any(part is one for one in own) for part in parts if isinstance(part, Partial)
         )
 
-    names = (
-        "plane_scores", "combine", "add", "gram_action", "plane_values", "add_planes", "plane_gram",
-        "plane_norms",
-    )  # fmt: skip
+    names = [name for name in Space._fields if name not in ("squared_norm", "differences")]
     found = tuple(name for name in names if not is_of_this_model(getattr(problem.space, name)))
     if problem.space.differences is not None:
         found += ("differences.values", "differences.add")
