@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.checks import checked_example_weights, checked_size, text_of
+from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
@@ -57,7 +57,7 @@ from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
 from jaxstruct.solvers.prepare import checked_rules
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution, solution_of_run
-from jaxstruct.solvers.validation.checks import check_inputs, examples_in
+from jaxstruct.solvers.validation.checks import checked_examples, examples_in
 from jaxstruct.solvers.validation.oracle_rules import confirm
 
 KIND = "blocks"
@@ -245,9 +245,7 @@ def _train(
         return solution_of_run(best, status, counts, form.name, ascent.rules.C, details=details)
 
     given = ascent.method(), first, ascent.rules, counters, notify
-    if session is None:
-        return solution_of(*solve(*given))
-    return session.solve(*given, solution_of)
+    return solution_of(*solve(*given)) if session is None else session.solve(*given, solution_of)
 
 
 @contextlib.contextmanager
@@ -288,9 +286,7 @@ def _checked_count(
             "inputs and outputs are in buckets already: give the examples as they are, arrays or "
             "Ragged stores, of which blocks are made here"
         )
-    n = examples_in(inputs, outputs)
-    check_inputs(inputs)
-    checked_example_weights(example_weights, n)
+    n = checked_examples(inputs, outputs, example_weights)
     checked_size("block_bytes", block_bytes)
     if blocks is None:
         return blocks_within(problem, inputs, outputs, settings, block_bytes)

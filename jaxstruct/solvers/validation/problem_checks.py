@@ -75,17 +75,6 @@ MOST_CERTAIN = 256
 """Of so many outputs marginals are taken where one is certain."""
 
 
-def _refusal(function: Callable, arguments: tuple) -> str | None:
-    """What a function says that cannot serve this loss or theta."""
-    try:
-        jax.eval_shape(function, *arguments)
-    except ValueError as error:
-        return str(error)
-    except Exception:
-        return None  # `call` names it
-    return None
-
-
 def compared_functions(
     problem: Problem, x: PyTree, y: PyTree, listed: PyTree
 ) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -130,10 +119,13 @@ def compared_functions(
             continue
         if "k_best" in field:
             function = partial(_with_count, function)
-        words = _refusal(function, arguments)
-        if words is not None:
-            refused[f"inference.{field}"] = words
+        try:
+            jax.eval_shape(function, *arguments)
+        except ValueError as error:  # what it says that cannot serve this loss or theta
+            refused[f"inference.{field}"] = str(error)
             continue
+        except Exception:
+            pass  # `returned` names it
         returned(f"inference.{field}", contract, function, arguments, wanted)
         names += ["log_partition"] * (field == "marginals") + [field]
     return tuple(names), refused
