@@ -186,7 +186,7 @@ class _Shown:
 
     def __init__(
         self,
-        draw: Callable[[float, str], object],
+        draw: Callable[[float, str], None],
         wait: Callable[[float], float],
         end: Callable[[], object] = lambda: None,
     ) -> None:

@@ -91,7 +91,8 @@ def _plan(now: OpenRound, chosen: np.ndarray, count: int) -> Plan:
             orders.append(rows)
             groups.append(np.int32(size // group))
         plans.append((tuple(orders), tuple(groups)))
-    return Plan(*place.join(plans), np.int32(count))
+    orders, groups = place.join(plans)
+    return Plan(orders, groups, np.int32(count))
 
 
 def sweep(

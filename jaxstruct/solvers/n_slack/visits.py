@@ -111,8 +111,8 @@ def _solve_blocks(
     if own.gram.shape[1]:  # stored, without the ridge
 
         def one(block: tuple[Array, ...]) -> Array:
-            *given, ridge = block
-            return block_ascent(*given, max_steps, ridge)
+            gram, diagonal, gradient, start, occupied, ridge = block
+            return block_ascent(gram, diagonal, gradient, start, occupied, max_steps, ridge)
 
         blocks = own.gram, diagonal, gradient, start, own.occupied, ridge
         return jax.lax.map(one, blocks) if runs_on_cpu() else jax.vmap(one)(blocks)

@@ -199,8 +199,8 @@ class BlockAscent:
             counts = _Counts(moved.added, moved.overflow, counts.calls)
         self._close(own, sets, report.terms)
         if gathered is not None:
-            rows = task, sets, report.slots, gaps
-            time_part(visit.seconds, "gathering", lambda: gathered.take(own.number, *rows))
+            mine = task, sets, report.slots, gaps
+            time_part(visit.seconds, "gathering", lambda: gathered.take(own.number, *mine))
             if (rows := gathered.at_hand) is not None:
                 now = visit._replace(run=self._run_of(rows.task))
                 w, moved = cached_sweeps(now, w, rows.sets, rows.gaps, rows.slots)
