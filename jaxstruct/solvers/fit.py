@@ -128,39 +128,26 @@ def _solution(fixed: Training, now: RunState, status: Status, counters: StartCou
     )  # fmt: skip
 
 
-def _on_the_way(
-    fixed: Training, method: Method, now: RunState, counters: StartCounters
-) -> Solution:
-    """What a run that goes on has found; where nothing is proved yet, by a pass that it forgets."""
-    if now.best.certificate is None and method.certify is not None:
-        _, found = method.certify(now)
-        now = now._replace(best=improve(now.best, found))
-    now = now._replace(seconds=seconds_so_far(now, counters))
-    return _solution(fixed, now, Status.STOPPED, counters)._replace(message=GOES_ON)
-
-
-class _FitContent(Content):
+def _content(fixed: Training) -> Content:
     """What the checkpoints of `fit` hold: a Solution, of a run that goes on too."""
+    run = fixed.run
 
-    def __init__(self, fixed: Training) -> None:
-        """Of a run whose data are at hand."""
-        self._fixed = fixed
-
-    def running(self, method: Method, now: RunState, last: Round, counters: StartCounters) -> File:
-        """The solution so far, with the state of the next round."""
-        solution = _on_the_way(self._fixed, method, now, counters)
+    def running(method: Method, now: RunState, last: Round, counters: StartCounters) -> File:
+        """The solution so far, with the state of the next round; where nothing is proved yet, by a
+        pass that the run forgets."""
+        if now.best.certificate is None and method.certify is not None:
+            _, found = method.certify(now)
+            now = now._replace(best=improve(now.best, found))
+        now = now._replace(seconds=seconds_so_far(now, counters))
+        solution = _solution(fixed, now, Status.STOPPED, counters)
         state = now.state if method.adapt is None else method.adapt(now.state, last)
-        return file_of(solution._replace(state=self._fixed.run.placement.end(state)))
+        return file_of(solution._replace(message=GOES_ON, state=run.placement.end(state)))
 
-    def ended(self, solution: Solution) -> File:
-        """The solution."""
-        return file_of(solution)
-
-    def read(self, checkpoint: Checkpoint, ended: bool) -> tuple[Solution, State]:
-        """The solution, and its state."""
-        run = self._fixed.run
+    def read(checkpoint: Checkpoint, ended: bool) -> tuple[Solution, State]:
         solution = solution_of(checkpoint, run.problem, run.task.outputs[0])
         return solution, solution.state
+
+    return Content(running, file_of, read)
 
 
 def _first(
@@ -318,7 +305,7 @@ def fit(
             digests = digest_of_tree(run.task.inputs), digest_of_tree(run.task.outputs)
             own = fingerprint(common, devices, *digests, example_weights, start)
             seconds = float(checkpoint_seconds)
-            session = CheckpointSession(checkpoint, seconds, own, _FitContent(fixed), processes)
+            session = CheckpointSession(checkpoint, seconds, own, _content(fixed), processes)
             if resume:
                 session.read(problem, _before(rules.C, start))
             if session.found is not None and session.found.run is None:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import PyTree
@@ -47,20 +48,29 @@ def checked_rules(
     """(the formulation of this name, when the run ends) of arguments that every trainer takes.
 
     Raises:
-      ValueError: one of them does not fit; the message names it.
+      ValueError: one of them does not fit, there is no stopping rule, or the dtype cannot certify
+        the tolerance; the message names it.
     """
     checks.check_is_problem(problem)
     formulation = formulation_named(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    checks.check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+    if tolerance is None and epsilon is None:
+        raise ValueError("tolerance and epsilon are both None: give at least one stopping rule")
+    stops = {"tolerance": tolerance, "epsilon": epsilon}
+    numbers = {"C": C, "min_margin": min_margin} | {k: v for k, v in stops.items() if v is not None}
+    for name, value in numbers.items():
+        checked_number(name, value, strict=True)
+    if tolerance is not None:
+        checks.check_certifiable("tolerance", tolerance, dtype)
+    checked_size("max_passes", max_passes)
     checks.check_known(problem, formulation)
     check_settings(settings)
-    checks.check_callback(callback)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of a Progress, got {text_of(callback)}")
     check_verbose(verbose)
+    slip = 10 * checks.FINEST.get(str(dtype), 1e-3)
     hard = formulation.penalty == 0
-    return formulation, Rules(
-        tolerance, epsilon, max_passes, float(C), hard, checks.rounding(dtype)
-    )
+    return formulation, Rules(tolerance, epsilon, max_passes, float(C), hard, slip)
 
 
 class Examples(NamedTuple):

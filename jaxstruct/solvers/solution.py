@@ -12,7 +12,7 @@ from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import kind_and_text_of, text_of
 from jaxstruct.core.status import MESSAGES, Status
 from jaxstruct.core.types import AnyArray, PyTree
-from jaxstruct.solvers.loop.host_loop import Best, in_callers_order, last_certificate
+from jaxstruct.solvers.loop.host_loop import Best, in_callers_order
 from jaxstruct.solvers.loop.trace import Statistics, Trace
 from jaxstruct.solvers.objective.certificate import Certificate
 
@@ -117,7 +117,9 @@ def solution_of_run(
       rows: [N] the example of each row of its slack; None where these are the examples in order.
       others: fields of the Solution, such as its state or a message of the solver's own.
     """
-    certificate, slack = last_certificate(best)
+    certificate, slack = best.certificate, best.slack
+    if certificate is None or slack is None:  # a `Method` must not leave it so
+        raise RuntimeError("the run ended without a certificate")
     found = Solution(
         weights=best.weights,
         status=status,

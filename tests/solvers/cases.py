@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,13 +24,14 @@ from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Contenders
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.solvers.n_slack import sweeps
 from jaxstruct.solvers.n_slack.run import OneDevice, Run, resolved_settings
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task, batches_of, make_task
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.settings import batch_and_group
-from tests.truth.quadratic_program import Truth, solve_primal
+from tests.truth.quadratic_program import Truth, dual_value, problem, slacks, solve_primal
 
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
 DEFAULTS = Settings()
@@ -146,6 +147,28 @@ def case_for(formulation: str, **options: object) -> Case:
     return random_case(separable=formulation == "svm0", **options)
 
 
+def weighted_case(formulation: str) -> tuple[Case, np.ndarray]:
+    """A sparse case and weights of its examples: whatever lies in a wrong place shows."""
+    seed = list(FORMULATIONS).index(formulation)
+    case = case_for(formulation, seed=seed, sparse=True)
+    return case, np.random.default_rng(seed).choice([0.0, 0.3, 1.0, 2.5], len(case.y))
+
+
+def assert_of_case(
+    solution: Solution, case: Case, formulation: str, C: float, weights: np.ndarray, fine: float
+) -> None:
+    """The optimum; slacks, rows and multipliers of the examples in their order."""
+    assert_optimal(solution, case.truth(formulation, C, weights), fine)
+    of_case, used = (*case.listed(), C, weights), weights > 0
+    exact = slacks(problem(formulation, *of_case), of_slack(solution))
+    assert solution.slack.shape == used.shape
+    np.testing.assert_allclose(solution.slack[used], exact[used], atol=1e-9)
+    rows = solution.details.rows
+    np.testing.assert_array_equal(np.sort(rows[rows >= 0]), np.arange(len(case.y)))
+    dual = dual_value(formulation, dense_multipliers(solution, len(case.loss)), *of_case)
+    assert dual.feasible and dual.value == pytest.approx(solution.certificate.dual, rel=1e-10)
+
+
 def _potentials(w: jax.Array, x: jax.Array) -> jax.Array:
     return x["psi"] @ w
 
@@ -180,6 +203,13 @@ def enumerated_problem(case: Case, dtype: str = "float64") -> tuple[Problem, dic
         Oracles(contenders=jax.tree_util.Partial(_contenders, table), output=_output),
     )
     return problem, {"psi": psi}
+
+
+@partial(jax.jit, static_argnums=1)
+def one_sweep(problem, options, task, w, sets, orders, groups):
+    """`sweeps.cached_pass` over whole working sets."""
+    seen = sweeps.see(task, sets)
+    return sweeps.cached_pass(problem, options, seen, w, sets.multipliers, orders, groups)
 
 
 def assert_optimal(solution: Solution, truth: Truth, tolerance: float) -> None:

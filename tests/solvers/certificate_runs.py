@@ -26,7 +26,6 @@ import jaxstruct as js
 from experiments.machines.weston_watkins import fit_weston_watkins
 from jaxstruct import multiclass
 from jaxstruct.baselines import fit_random_field
-from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 from tests.solvers.cases import dense_multipliers, flat
 from tests.truth.proven_optimum import Exact, Field, Machine, random_field, structural
 
@@ -174,23 +173,19 @@ def _joint(case: Case) -> Outcome:
     return Outcome(found.status.name, *interval, weights.ravel(), _structural(case), multipliers)
 
 
-def _fit(case: Case) -> Outcome:
-    found = js.fit(
+def _fit(case: Case, train: Callable = js.fit, **options: Any) -> Outcome:
+    found = train(
         case.problem(LOSS), case.inputs(), case.y, case.formulation, case.C,
-        tolerance=case.tolerance, max_passes=60,
+        tolerance=case.tolerance, max_passes=60, **options,
     )  # fmt: skip
     interval = found.primal, found.dual, found.certificate.rounding
-    weights, multipliers = case.weights(found), dense_multipliers(found, K)
-    return Outcome(found.status.name, *interval, weights, _structural(case), multipliers)
+    weights, truth = case.weights(found), _structural(case)
+    multipliers = dense_multipliers(found, K) if train is js.fit else None
+    return Outcome(found.status.name, *interval, weights, truth, multipliers)
 
 
 def _blocks(case: Case) -> Outcome:
-    found = fit_in_blocks(
-        case.problem(LOSS), case.inputs(), case.y, case.formulation, case.C, blocks=2,
-        tolerance=case.tolerance, max_passes=60,
-    )  # fmt: skip
-    interval = found.primal, found.dual, found.certificate.rounding
-    return Outcome(found.status.name, *interval, case.weights(found), _structural(case))
+    return _fit(case, js.fit_in_blocks, blocks=2)
 
 
 def _random_field(case: Case, train: Callable, **options: Any) -> Outcome:

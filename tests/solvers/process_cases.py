@@ -254,14 +254,14 @@ def _killed(path, rounds, **more):
         if len(seen) == rounds:
             raise Killed
 
-    stop = checkpoint_writer.CheckpointWriter.stop
-    checkpoint_writer.CheckpointWriter.stop = lambda writer, error: None
+    stop = checkpoint_writer.CheckpointSession.stop
+    checkpoint_writer.CheckpointSession.stop = lambda session, error: None
     try:
         return train(checkpoint=path, resume=True, callback=kill, **more)
     except (Killed, RefusedElsewhere):
         return None
     finally:
-        checkpoint_writer.CheckpointWriter.stop = stop
+        checkpoint_writer.CheckpointSession.stop = stop
 
 
 def resumed(folder):

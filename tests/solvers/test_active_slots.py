@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,18 +24,12 @@ from jaxstruct.solvers.n_slack.working_sets import (
     restrict,
 )
 from jaxstruct.solvers.settings import VisitOptions
-from tests.solvers.cases import dense_beta, flat, random_case
+from tests.solvers.cases import dense_beta, flat, one_sweep, random_case
 from tests.truth.quadratic_program import dual_value
 
 N, K, ACTIVE, C, MOST = 16, 7, 4, 6.0, 5
 SETS = ("grown", "enumerated")
 CAPPED_AND_RIDGED = ("svm1_margin", "svm1_slack", "svm2_margin", "svm2_slack", "svm0")
-
-
-@partial(jax.jit, static_argnums=1)
-def _cached(problem, options, task, w, sets, order, groups):
-    seen = sweep_programs.see(task, sets)
-    return sweep_programs.cached_pass(problem, options, seen, w, sets.multipliers, order, groups)
 
 
 _sweeps = jax.jit(sweep_programs.sweeps_pass, static_argnums=1)
@@ -195,7 +187,7 @@ def test_what_visits_promise(x64, formulation, group):
     start = Start(formulation, "grown", seed=2)
     options = VisitOptions(group, 10_000)
     order = (np.arange(N, dtype=np.int32),)
-    _, multipliers, promised = _cached(
+    _, multipliers, promised = one_sweep(
         start.problem, options, start.task, start.w, start.sets, order, (np.int32(N // group),)
     )
     gain = start.dual(start.sets._replace(multipliers=multipliers)) - start.dual(start.sets)

@@ -7,11 +7,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from jaxstruct import Status, fit
+from jaxstruct import fit
 from jaxstruct.alignments.structure import pairwise_alignment
 from tests.alignments.structure_cases import aligned_pairs, flat_weights
 from tests.lib.thorough import thorough_after
-from tests.solvers.cases import FULL
+from tests.solvers.cases import FULL, assert_near, assert_optimal
 from tests.truth.quadratic_program import solve_primal
 
 n = 6
@@ -55,12 +55,8 @@ def test_margin_rescaling_is_exact(x64, case):
     for C in (1.0, 30.0):
         solution = trained(case, "svm1_margin", C, tolerance=1e-8)
         truth = solve_primal("svm1_margin", *enumerated(case), C)
-        assert solution.status == Status.CONVERGED
-        assert solution.primal == pytest.approx(truth.objective, rel=5e-8)
-        assert solution.dual == pytest.approx(truth.objective, rel=5e-8)
-        # P is 1-strongly convex in w, so |w - w*|^2 <= 2 (P(w) - P*)
-        distance = np.linalg.norm(flat_weights(solution.weights) - truth.w)
-        assert distance <= np.sqrt(2e-7 * truth.objective)
+        assert_optimal(solution, truth, 5e-8)
+        assert_near(flat_weights(solution.weights), truth, 5e-8)
         assert np.linalg.norm(truth.w) > 0.1
 
 

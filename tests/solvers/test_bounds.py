@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import numpy as np
 import pytest
 
 from jaxstruct import Settings, fit, predict
-from jaxstruct.solvers.n_slack import cutting_plane, oracle_pass, sweeps
+from jaxstruct.solvers.n_slack import cutting_plane, oracle_pass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
-from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, random_case
+from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, one_sweep, random_case
+from tests.solvers.test_oracle import required
 from tests.truth.quadratic_program import dual_value
 
 N, K = 10, 6
@@ -20,27 +19,10 @@ RESCALED = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")
 _oracle = jax.jit(oracle_pass.oracle_pass, static_argnums=1)
 
 
-@partial(jax.jit, static_argnums=1)
-def _cached(problem, options, task, w, sets, orders, groups):
-    seen = sweeps.see(task, sets)
-    return sweeps.cached_pass(problem, options, seen, w, sets.multipliers, orders, groups)
-
-
 def losses(case, formulation):
     """[n, k] Delta; 1 - [y = y_i] where the formulation reads none."""
     zero_one = 1.0 - np.eye(len(case.loss))
     return (case.loss if formulation in RESCALED else zero_one)[case.y]
-
-
-def required(formulation, delta, margins):
-    """H(y) for all outputs."""
-    root = np.sqrt(delta)
-    return {
-        "svm1_slack": delta * (1 - margins),
-        "svm1_margin": delta - margins,
-        "svm2_slack": root * (1 - margins),
-        "svm2_margin": root - margins,
-    }.get(formulation, 1 - margins)
 
 
 def guaranteed(formulation, epsilon, C, n, radius, delta):
@@ -112,7 +94,7 @@ class Ascent:
                 (order[:, None],), ((np.int32(0), np.int32(1)),), np.float64(epsilon), np.int32(1)
             ),
         )
-        self.w, multipliers, _ = _cached(
+        self.w, multipliers, _ = one_sweep(
             self.problem, self.visits, self.task, self.w, self.sets, (order,), (np.int32(1),)
         )
         self.sets = self.sets._replace(multipliers=multipliers)

@@ -14,14 +14,12 @@ from tests.lib.refusals import refused
 from tests.solvers.cases import (
     FULL,
     GROWN,
-    case_for,
-    dense_multipliers,
+    assert_of_case,
     flat,
-    of_slack,
     padded_rows,
     random_case,
+    weighted_case,
 )
-from tests.truth.quadratic_program import dual_value, problem, slacks
 
 N, K, C = 12, 4, 5.0
 SUBSPACE = Settings(variant="subspace", working_sets="grown", cached_sweeps=1, capacity=4)
@@ -51,25 +49,11 @@ def solved(case, way="subspace grown", formulation="svm1_margin", C=C, seed=0, *
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way):
-    """Weighted examples, so that a weight, a slack or a multiplier in a wrong place shows."""
+    case, weights = weighted_case(formulation)
     seed = list(FORMULATIONS).index(formulation)
-    case = case_for(formulation, seed=seed, sparse=True)
-    weights = np.random.default_rng(seed).choice([0.0, 0.3, 1.0, 2.5], N)
     solution = solved(case, way, formulation, seed=seed, example_weights=weights)
-    truth = case.truth(formulation, C, weights)
     fine = 1e-5 if way.startswith("subspace") else 1e-8
-    assert solution.status == Status.CONVERGED
-    assert solution.primal == pytest.approx(truth.objective, rel=fine)
-    assert solution.dual == pytest.approx(truth.objective, rel=fine)
-    losses, used, w = case.loss[case.y], weights > 0, of_slack(solution)
-    of_case = formulation, case.psi(), losses, case.y, C, weights
-    np.testing.assert_allclose(solution.slack[used], slacks(problem(*of_case), w)[used], atol=1e-9)
-    assert solution.slack.shape == (N,)
-    rows = solution.details.rows
-    np.testing.assert_array_equal(np.sort(rows[rows >= 0]), np.arange(N))
-    beta = dense_multipliers(solution, K)
-    dual = dual_value(formulation, beta, *of_case[1:])
-    assert dual.feasible and dual.value == pytest.approx(solution.certificate.dual, rel=1e-10)
+    assert_of_case(solution, case, formulation, C, weights, fine)
 
 
 @pytest.mark.parametrize("way", ["subspace grown", "subspace enumerated"])

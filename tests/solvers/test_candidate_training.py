@@ -13,7 +13,7 @@ from jaxstruct.kernels import gaussian, gram_matrix
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.strings.inputs import feature_inputs, joint_inputs, joint_pairs, kernel_inputs
 from jaxstruct.strings.structure import candidates, joint_candidates
-from tests.solvers.cases import FULL, flat
+from tests.solvers.cases import FULL, assert_near, assert_optimal
 from tests.strings.candidate_cases import MACHINES, Case, random_case
 from tests.truth.quadratic_program import solve_primal
 
@@ -41,9 +41,7 @@ def test_every_formulation_is_that_of_the_quadratic_program(x64: None, name: str
         truth = solve_primal(formulation, *case.listed(), C=10.0)
         assert truth.feasible and truth.objective > 0.1
         solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
-        assert solution.status.name == "CONVERGED", formulation
-        for value in (solution.primal, solution.dual):
-            assert value == pytest.approx(truth.objective, rel=CLOSE), formulation
+        assert_optimal(solution, truth, CLOSE)
         predicted = predict(problem, solution, fresh)
         scores = case._replace(x=other.x, lists=other.lists).scores(truth.w)
         wanted = [own[np.argmax(f)] for own, f in zip(other.lists, scores, strict=True)]
@@ -89,9 +87,7 @@ def test_a_joint_kernel_on_all_outputs_with_costs_by_example(x64: None, C: float
     for formulation in FORMULATIONS:
         truth = solve_primal(formulation, features, costs, true, C)
         found = fit(problem, x, y, formulation, C, tolerance=1e-9, settings=FULL)
-        assert found.status.name == "CONVERGED", formulation
-        for value in (found.primal, found.dual):
-            assert value == pytest.approx(truth.objective, rel=CLOSE), formulation
+        assert_optimal(found, truth, CLOSE)
         assert found.dual <= truth.objective * (1 + 1e-10) <= found.primal * (1 + 2e-10)
         wanted = features @ truth.w
         scores = (J @ found.weights["coefficients"]).reshape(n, k)
@@ -117,9 +113,8 @@ def test_losses_by_list_and_lists_of_one(x64: None) -> None:
     for formulation in ("svm1", "svm1_margin", "svm2_slack"):
         truth = solve_primal(formulation, features, delta, np.zeros(6, int), 5.0, some)
         solution = fit(problem, x, y, formulation, 5.0, tolerance=FINE, settings=FULL)
-        assert solution.primal == pytest.approx(truth.objective, rel=CLOSE)
-        distance = np.linalg.norm(flat(solution.weights) - truth.w)
-        assert distance <= np.sqrt(4 * CLOSE * truth.objective)
+        assert_optimal(solution, truth, CLOSE)
+        assert_near(solution.weights, truth, CLOSE)
     weights = jax.tree.map(np.zeros_like, solution.weights)
     firsts = [own[0] for own in lists]
     np.testing.assert_array_equal(predict(problem, weights, x), firsts)  # ties go to the first

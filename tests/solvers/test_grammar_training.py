@@ -8,9 +8,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status, fit
+from jaxstruct import Settings, fit
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.trees.structure import weighted_grammar
+from tests.solvers.cases import assert_near, assert_optimal
 from tests.trees.structure_cases import (
     T,
     all_trees,
@@ -74,11 +75,8 @@ def test_optimum(x64, formulation, name, bucketed):
         x, y = (Buckets(tuple(cut(each, rows) for rows in short), short) for each in (x, y))
     solution = fit(problem, x, y, formulation, C, tolerance=1e-6, max_passes=3000,
                    settings=SUBSPACE, example_weights=several)  # fmt: skip
-    assert solution.status == Status.CONVERGED
-    assert solution.primal == pytest.approx(truth.objective, rel=2e-6)
-    assert solution.dual == pytest.approx(truth.objective, rel=2e-6)
-    distance = np.linalg.norm(flat(solution.weights) - truth.w)
-    assert distance <= np.sqrt(1e-5 * truth.objective)
+    assert_optimal(solution, truth, 2e-6)
+    assert_near(flat(solution.weights), truth, 2e-6)
 
 
 def cut(tree, rows):

@@ -21,7 +21,7 @@ from jaxstruct.solvers.checkpoints.run_state import (
     save_solution,
     save_weights,
 )
-from jaxstruct.solvers.checkpoints.session import CheckpointWriter
+from jaxstruct.solvers.checkpoints.session import CheckpointSession
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused
@@ -81,7 +81,7 @@ def killed_after(rounds, monkeypatch):
             raise Killed
 
     callback.seen = 0
-    monkeypatch.setattr(CheckpointWriter, "stop", lambda writer, error: None)
+    monkeypatch.setattr(CheckpointSession, "stop", lambda session, error: None)
     return callback
 
 

@@ -91,6 +91,14 @@ def graphs(seed, n, longest):
 OUTPUT_TYPES = {each.__name__: each for each in (chains, classes, texts, trees, alignments, graphs)}
 
 
+def assert_one_optimum(whole, found):
+    """Of two trainings of one problem, whatever their oracle may have missed."""
+    for one, other in ((whole, found), (found, whole)):
+        assert one.status in (js.Status.CONVERGED, js.Status.INEXACT_ORACLE)
+        assert one.dual <= other.primal * (1 + 1e-6)
+    assert found.certificate.primal_found == pytest.approx(whole.certificate.primal_found, rel=3e-3)
+
+
 @pytest.mark.parametrize("output_type", thorough_after(2, OUTPUT_TYPES))
 def test_other_data_of_the_class_compile_nothing(output_type, compiled) -> None:
     def train(seed, n, longest, C=1.0):

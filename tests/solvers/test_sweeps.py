@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,20 +13,13 @@ from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.sweeps import (
     Plan,
     SweepBuffers,
-    cached_pass,
     rebuilt_weights,
-    see,
     sweeps_program,
 )
 from jaxstruct.solvers.settings import VisitOptions
-from tests.solvers.cases import flat, random_case
+from tests.solvers.cases import flat, one_sweep, random_case
 
 N, K, GROUP, MOST = 16, 4, 4, 20
-
-
-@partial(jax.jit, static_argnums=1)
-def _pass(problem, options, task, w, sets, orders, groups):
-    return cached_pass(problem, options, see(task, sets), w, sets.multipliers, orders, groups)
 
 
 class Start:
@@ -60,7 +51,7 @@ class Start:
         """(w, multipliers, predicted gains) of so many passes, one call each."""
         w, sets, gains = self.state.weights, self.state.sets, []
         for order in self.orders[:count]:
-            w, multipliers, gain = _pass(
+            w, multipliers, gain = one_sweep(
                 self.problem, self.options, self.task, w, sets, (order,), self.groups
             )
             sets = sets._replace(multipliers=multipliers)

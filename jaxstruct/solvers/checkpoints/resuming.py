@@ -10,7 +10,6 @@ takes its place when all are whole; so some round is in one file of every proces
 
 from __future__ import annotations
 
-import numbers
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +25,7 @@ from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
-from jaxstruct.solvers.checkpoints.run_state import Checkpoint, File, digest_of_tree, previous_of
+from jaxstruct.solvers.checkpoints.run_state import Checkpoint, digest_of_tree, previous_of
 from jaxstruct.solvers.loop.host_loop import Rules, RunState, StartCounters, begin
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.objective.formulations import Formulation
@@ -68,11 +67,7 @@ def _by_name(name: str, value: Any) -> Fingerprint:
     if hasattr(value, "_asdict"):
         parts = [_by_name(f"{name}.{key}", part) for key, part in value._asdict().items()]
         return {key: part for each in parts for key, part in each.items()}
-    if isinstance(value, (bool, np.bool_)):
-        return {name: bool(value)}
-    if isinstance(value, numbers.Integral):
-        return {name: int(value)}
-    return {name: float(value) if isinstance(value, numbers.Real) else value}
+    return {name: value.item() if hasattr(value, "item") else value}
 
 
 def _cores() -> int | None:
@@ -159,20 +154,10 @@ def run_differences(before: Mapping[str, Any], now: Fingerprint) -> list[str]:
     ]
 
 
-def _since(start: StartCounters, now: StartCounters) -> StartCounters:
+def since(start: StartCounters, now: StartCounters) -> StartCounters:
     """By how much the clocks and counts of a run have moved."""
     moved = {name: getattr(now, name) - getattr(start, name) for name in _SPENT}
     return start._replace(**moved, trace=None)
-
-
-def run_file(file: File, now: RunState, counters: StartCounters, own: Fingerprint) -> File:
-    """The checkpoint of a run that goes on.
-
-    Args:
-      file: what the next round begins with. now, counters: where it stands, and of `begin`.
-      own: its fingerprint.
-    """
-    return file._replace(fingerprint=own, run=now, counters=_since(counters, begin()))
 
 
 def kept_in(
@@ -208,7 +193,7 @@ def kept_in(
     if run is None:
         return Kept(solution, None, None)
     spent: StartCounters = checkpoint.part("counters")
-    start = _since(spent, begin(spent.planes, before))._replace(trace=before)
+    start = since(spent, begin(spent.planes, before))._replace(trace=before)
     return Kept(solution, run._replace(state=state), start)
 
 

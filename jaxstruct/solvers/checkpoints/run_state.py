@@ -174,17 +174,25 @@ def write_checkpoint(
 class Checkpoint(Archive):
     """A file that was read: its header and arrays, and the errors that name it."""
 
-    def __init__(self, path: str | os.PathLike, prefix: str = "") -> None:
+    def __init__(
+        self, path: str | os.PathLike, prefix: str = "", schema: Schema = CHECKPOINT
+    ) -> None:
         """Read the file: its header, and the arrays whose names begin with a prefix.
 
         Raises:
           OSError: it cannot be opened. DamagedFile: it is not as it was written.
           ValueError: it is of another format or version.
         """
-        super().__init__(CHECKPOINT, path)
+        super().__init__(schema, path)
         self.read(lambda name: name.startswith(prefix))
 
-    def part(self, name: str, weights: PyTree = None, outputs: PyTree = None) -> Any:
+    def part(
+        self,
+        name: str,
+        weights: PyTree = None,
+        outputs: PyTree = None,
+        records: Mapping[str, Record] = RECORDS,
+    ) -> Any:
         """A part of the `File`; arrays are taken out.
 
         Args:
@@ -204,7 +212,7 @@ class Checkpoint(Archive):
             return leaves if template is None else _fitted(leaves, template)
 
         with self.refusing():
-            own = RECORDS | {"leaves": Record(Leaves, tree)}
+            own = {**records, "leaves": Record(Leaves, tree)}
             return from_plain(self.header[name], self.arrays, own)
 
 

@@ -450,8 +450,8 @@ def fit_latent(
     if checkpoint is not None:
         arguments = counts | {"seed": seed, "anneal": list(anneal), "self_paced": self_paced}
         common = in_common(problem, cast(Any, settings), formulation, rules, 1.0) | arguments
-        file = LatentFile(checkpoint, run_fingerprint(common, x, y, v, w))
-        now = file.read(problem, y) if resume else now
+        file = LatentFile(checkpoint, run_fingerprint(common, x, y, v, w), y)
+        now = file.read(problem) if resume else now
     keep = (lambda now: None) if file is None else file.write
     given.rows.extend(now.rows)
     seeds = tuple(range(seed, seed + restarts + 1))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.archive import Archive, Schema, write
+from jaxstruct.core.archive import Schema, write
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.caller import warn
 from jaxstruct.core.contract import Problem, Truth, output_of
-from jaxstruct.core.plain_values import to_plain
+from jaxstruct.core.plain_values import Record, record_of, to_plain
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.resuming import fingerprint, run_differences
@@ -28,7 +29,7 @@ from jaxstruct.solvers.checkpoints.run_state import (
 )
 from jaxstruct.solvers.solution import Solution
 
-SCHEMA = Schema("checkpoint", "jaxstruct-latent", 1, "fit_latent(checkpoint=...)")
+SCHEMA = Schema("checkpoint", "jaxstruct-latent", 2, "fit_latent(checkpoint=...)")
 
 KINDS = (int, bool, float, float, float, int, int, int, float)
 """Of the numbers in a row of a trace."""
@@ -84,9 +85,7 @@ class Progress(NamedTuple):
     rows: tuple[tuple, ...] = ()
 
 
-def _point_fields(point: Point | None) -> dict[str, Any] | None:
-    if point is None:
-        return None
+def _point_fields(point: Point) -> dict[str, Any]:
     parts = output_of(point.outputs.parts)
     return {
         "weights": Leaves("weights", key_paths(point.weights)),
@@ -97,81 +96,65 @@ def _point_fields(point: Point | None) -> dict[str, Any] | None:
     }
 
 
-def _point_of(fields: Mapping[str, Any] | None, outputs: Buckets) -> Point | None:
-    if fields is None:
-        return None
+def _point_of(outputs: Buckets, fields: Mapping[str, Any]) -> Point:
     parts = zip(fields["completions"], outputs.parts, strict=True)
     held = tuple(Truth(own, part.numbers) for own, part in parts)
     solution = fields["solution"]._replace(weights=fields["of_solution"])
     return Point(fields["weights"], fields["objective"], outputs._replace(parts=held), solution)
 
 
+def _turn_fields(turn: Turn) -> dict[str, Any]:
+    """Those that the point does not have: it is what the last convex problem has made."""
+    return {"now": turn.now, "tolerance": turn.tolerance, "lower": turn.lower}
+
+
+def _turn_of(fields: Mapping[str, Any]) -> Turn:
+    now = fields["now"]
+    return Turn(now.outputs, now.solution, fields["tolerance"], now, fields["lower"])
+
+
+def _records(outputs: Buckets) -> dict[str, Record]:
+    """By the names that files have for them; outputs: of the run, whose completions are held."""
+    return RECORDS | {
+        "point": Record(Point, partial(_point_of, outputs), _point_fields),
+        "turn": Record(Turn, _turn_of, _turn_fields),
+        "end": record_of(End),
+        "progress": record_of(Progress),
+    }
+
+
 class LatentFile:
     """The checkpoint of a run: read once, and written after every convex problem."""
 
-    def __init__(self, path: str | os.PathLike, own: dict[str, Any]) -> None:
-        """Of the run with this fingerprint."""
-        self._path, self._own = Path(path), own
+    def __init__(self, path: str | os.PathLike, own: dict[str, Any], outputs: Buckets) -> None:
+        """Of the run with this fingerprint, and its `Truth`s, of which completions are written."""
+        self._path, self._own, self._outputs = Path(path), own, outputs
 
     def write(self, now: Progress) -> None:
         """Write where a run stands; what cannot be written is a warning, and the run goes on."""
-        turn, best = now.turn, now.best
-        plain = {
-            "fingerprint": self._own,
-            "run": now._replace(turn=None, best=None, rows=())._asdict(),
-            "rows": np.array(now.rows, float).reshape(len(now.rows), -1),
-            "now": _point_fields(turn.now if turn else None),
-            "turn": {"tolerance": turn.tolerance, "lower": turn.lower} if turn else None,
-            "best": _point_fields(best.point if best else None),
-            "end": None if best is None else {
-                "status": best.status, "lower": best.lower, "gap": np.array(best.critical_gap),
-            },
-        }  # fmt: skip
         arrays: dict[str, np.ndarray] = {}
-        header = {name: to_plain(part, name, arrays, RECORDS) for name, part in plain.items()}
+        parts, records = {"fingerprint": self._own, "run": now}, _records(self._outputs)
+        header = {name: to_plain(part, name, arrays, records) for name, part in parts.items()}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write(self._path, SCHEMA, header, arrays, previous=previous_of(self._path))
         except OSError as error:
             warn(f"no checkpoint was written ({error}); the run goes on", RuntimeWarning)
 
-    def read(self, problem: Problem, outputs: Buckets) -> Progress:
+    def read(self, problem: Problem) -> Progress:
         """Where the run of the file stands; the beginning where there is none.
-
-        Args:
-          outputs: the `Truth`s of the run, of which all but the completions is taken.
 
         Raises:
           ValueError: it is of another run, or damaged.
         """
         if not self._path.exists():
             return Progress()
-        file = _Read(self._path)
+        file = Checkpoint(self._path, schema=SCHEMA)
         differ = run_differences(file.part("fingerprint"), self._own)
         if differ:
             raise file.error(f"is of another run: {'; '.join(differ)}")
-        given = problem.initial_weights, outputs
-        points = {name: _point_of(file.part(name, *given), outputs) for name in ("now", "best")}
-        run, turn, end, now = (*map(file.part, ("run", "turn", "end")), points["now"])
-        best = points["best"]
-        rows = tuple(
-            tuple(kind(one) for kind, one in zip(KINDS, row, strict=True))
-            for row in np.asarray(file.part("rows")).tolist()
-        )
-        return Progress(
-            run["number"], run["rounds"],
-            now and Turn(now.outputs, now.solution, turn["tolerance"], now, turn["lower"]),
-            best and End(best, end["status"], float(end["gap"]), end["lower"]),
-            tuple(run["objectives"]), rows,
-        )  # fmt: skip
-
-
-class _Read(Checkpoint):
-    """Such a file, read."""
-
-    def __init__(self, path: Path) -> None:
-        Archive.__init__(self, SCHEMA, path)
-        self.read()
+        given = problem.initial_weights, self._outputs
+        return file.part("run", *given, records=_records(self._outputs))
 
 
 def run_fingerprint(

@@ -33,6 +33,9 @@ LEFT = 0.9
 """Of the gap at most; where the multiples of w promise less than that at the end, none is tried."""
 
 
+_COUNTS = "planes_added", "oracle_calls"
+
+
 class Rules(NamedTuple):
     """When a run ends.
 
@@ -181,18 +184,16 @@ def improve(best: Best, found: Round) -> Best:
     if certificate is None:
         return best
     of_primal, of_dual = best.roundings
-    best = best._replace(certificate=certificate, slack=found.slack)
     better = certificate.primal < best.primal
     unknown = math.isinf(certificate.primal) and math.isinf(best.primal)
-    found_better = certificate.primal_found < best.primal_found
-    if found_better:
-        best = best._replace(primal_found=certificate.primal_found)
-    if better or (unknown and found_better):
+    if better or (unknown and certificate.primal_found < best.primal_found):
         weights, scale = found.weights, certificate.scale
         if scale != 1:
             weights = multiple(weights, scale)
         best = best._replace(primal=certificate.primal, weights=weights)
         of_primal = certificate.rounding
+    lowest = min(best.primal_found, certificate.primal_found)
+    best = best._replace(primal_found=lowest, certificate=certificate, slack=found.slack)
     if certificate.dual > best.dual:
         best, of_dual = best._replace(dual=certificate.dual), certificate.rounding
     return best._replace(roundings=(of_primal, of_dual))
@@ -263,10 +264,8 @@ def _wanted(rules: Rules, best: Best, certificate: Certificate | None, ends: boo
     """
     if certificate is None or rules.tolerance is None or rules.tolerance >= 1:
         return None
-    wanted, gap = (
-        (best.dual - certificate.rounding) / (1 - rules.tolerance),
-        best.primal - best.dual,
-    )
+    wanted = (best.dual - certificate.rounding) / (1 - rules.tolerance)
+    gap = best.primal - best.dual
     if ends and gap > rules.tolerance * abs(best.primal):
         wanted = max(wanted, best.dual + LEFT * gap)
     return wanted if best.dual < wanted < best.primal else None
@@ -324,13 +323,9 @@ def _note(now: RunState, state: Any, found: Round, start: StartCounters) -> RunS
 
 def _merge_last(log: list[Entry]) -> None:
     """The last two entries as one round: a round and the certificate that ended it."""
-    later, earlier = log.pop(), log.pop()
-    log.append(
-        later._replace(
-            planes_added=earlier.planes_added + later.planes_added,
-            oracle_calls=earlier.oracle_calls + later.oracle_calls,
-        )
-    )
+    earlier, later = log[-2:]
+    both = {name: getattr(earlier, name) + getattr(later, name) for name in _COUNTS}
+    log[-2:] = [later._replace(**both)]
 
 
 def solve(
@@ -424,17 +419,6 @@ def statistics(
         seconds=now.seconds,
         history=trace_of(now.log, start.trace),
     )
-
-
-def last_certificate(best: Best) -> tuple[Certificate, np.ndarray]:
-    """The last certificate of a run that has one, and the slack of every row.
-
-    Raises:
-      RuntimeError: no round was certified, which a `Method` must not leave.
-    """
-    if best.certificate is None or best.slack is None:
-        raise RuntimeError("the run ended without a certificate")
-    return best.certificate, best.slack
 
 
 def in_callers_order(slack: np.ndarray, rows: np.ndarray) -> np.ndarray:

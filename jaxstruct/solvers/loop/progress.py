@@ -88,7 +88,7 @@ def training_progress(
             shown.show(track.share(), track.words())
 
     try:
-        with report_compiling_to(lambda name: shown.show_now(track.share(), f"compiling {name}")):
+        with report_compiling_to(lambda name: shown.draw(track.share(), f"compiling {name}")):
             yield update
     finally:
         shown.close(track.share(), track.ending())
@@ -176,51 +176,21 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _shown(description: str, verbose: bool | str, stream: TextIO) -> _Bar | _Lines:
-    """A bar, or lines of text."""
-    if verbose != "bar" or not stream.isatty():
-        return _Lines(description, stream)
-    try:
-        tqdm: Any = importlib.import_module("tqdm").tqdm
-    except ImportError:
-        lines = _Lines(description, stream)
-        lines.show_now(0.0, NO_BAR)
-        return lines
-    return _Bar(tqdm, description, stream)
+class _Shown:
+    """What shows words and the filled share, now and then.
 
+    Fields:
+      draw: (share, words) -> None. wait: seconds so far -> seconds to the next words.
+      end: what to do after the last ones.
+    """
 
-class _Bar:
-    """A bar of tqdm, drawn anew a few times a second at most."""
-
-    def __init__(self, tqdm: Any, description: str, stream: TextIO) -> None:
-        bar, self._due = "{desc} {percentage:3.0f}% |{bar:20}| ", -math.inf
-        self._frame, frame = bar + "{remaining} left, ", bar + "starting"
-        self._bar = tqdm(total=1.0, desc=description, file=stream, bar_format=frame)
-
-    def is_due(self) -> bool:
-        """Whether it is time to `show`."""
-        return monotonic() >= self._due
-
-    def show(self, share: float, words: str) -> None:
-        """The filled share and the words after it."""
-        self._bar.bar_format, self._bar.n = self._frame + words, share
-        self._bar.refresh()
-        self._due = monotonic() + BAR_SECONDS
-
-    show_now = show
-
-    def close(self, share: float, words: str) -> None:
-        """The last words, where there are any."""
-        if words:
-            self.show(share, words)
-        self._bar.close()
-
-
-class _Lines:
-    """Lines of text at first, then now and then, and one at the end."""
-
-    def __init__(self, description: str, stream: TextIO) -> None:
-        self._description, self._stream = description, stream
+    def __init__(
+        self,
+        draw: Callable[[float, str], None],
+        wait: Callable[[float], float],
+        end: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.draw, self._wait, self._end = draw, wait, end
         self._start, self._due = monotonic(), -math.inf
 
     def is_due(self) -> bool:
@@ -228,17 +198,38 @@ class _Lines:
         return monotonic() - self._start >= self._due
 
     def show(self, share: float, words: str) -> None:
-        """A line; the next one is due later."""
-        self.show_now(share, words)
+        """Words; the next ones are due later."""
+        self.draw(share, words)
         spent = monotonic() - self._start
-        self._due = spent + max(LINE_SECONDS, LINE_SHARE * spent)
-
-    def show_now(self, share: float, words: str) -> None:
-        """A line out of turn."""
-        self._stream.write(f"{self._description}: {words}\n")
-        self._stream.flush()
+        self._due = spent + self._wait(spent)
 
     def close(self, share: float, words: str) -> None:
-        """The last line, where there are words."""
+        """The last words, where there are any."""
         if words:
-            self.show_now(share, words)
+            self.draw(share, words)
+        self._end()
+
+
+def _shown(description: str, verbose: bool | str, stream: TextIO) -> _Shown:
+    """A bar of tqdm, or lines of text: at first, then now and then, and one at the end."""
+
+    def write(share: float, words: str) -> None:
+        stream.write(f"{description}: {words}\n")
+        stream.flush()
+
+    lines = _Shown(write, lambda spent: max(LINE_SECONDS, LINE_SHARE * spent))
+    if verbose != "bar" or not stream.isatty():
+        return lines
+    try:
+        tqdm: Any = importlib.import_module("tqdm").tqdm
+    except ImportError:
+        lines.draw(0.0, NO_BAR)
+        return lines
+    frame = "{desc} {percentage:3.0f}% |{bar:20}| "
+    bar = tqdm(total=1.0, desc=description, file=stream, bar_format=frame + "starting")
+
+    def draw(share: float, words: str) -> None:
+        bar.bar_format, bar.n = frame + "{remaining} left, " + words, share
+        bar.refresh()
+
+    return _Shown(draw, lambda spent: BAR_SECONDS, bar.close)

@@ -23,12 +23,12 @@ from jaxstruct.core.processes import Processes
 
 
 class StopSignals:
-    """What has been asked of a run."""
+    """What has been asked of a run. noted: the last signal, as what it raises, or None."""
 
     def __init__(self, patient: bool = False) -> None:
         """Nothing yet; patient: whether the first signal waits for the end of the round."""
         self._patient = patient
-        self._noted: BaseException | None = None
+        self.noted: BaseException | None = None
 
     def raise_noted(self) -> None:
         """Raise what was noted and lost, if anything.
@@ -36,34 +36,29 @@ class StopSignals:
         Raises:
           KeyboardInterrupt: Ctrl-C. SystemExit: SIGTERM.
         """
-        if self._noted is not None:
-            raise self._noted
+        if self.noted is not None:
+            raise self.noted
 
     def meant(self, error: BaseException) -> BaseException:
         """What ended the run: the signal, where other code has made an error of its exception."""
-        if self._noted is None or self._patient:
+        if self.noted is None or self._patient:
             return error
-        return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else self._noted
+        return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else self.noted
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """The handler of Ctrl-C: it raises every time, so that a second one ends what the first
         one began."""
-        waits = self._patient and self._noted is None
-        self._noted = KeyboardInterrupt()
+        waits = self._patient and self.noted is None
+        self.noted = KeyboardInterrupt()
         if not waits:
-            raise self._noted
+            raise self.noted
 
     def terminate(self, number: int, frame: FrameType | None) -> None:
         """The handler of SIGTERM: it raises once, since some systems send it again and again."""
-        if self._noted is None:
-            self._noted = SystemExit(128 + number)
+        if self.noted is None:
+            self.noted = SystemExit(128 + number)
             if not self._patient:
-                raise self._noted
-
-    @property
-    def noted(self) -> BaseException | None:
-        """What was noted, if anything."""
-        return self._noted
+                raise self.noted
 
 
 def raise_together(processes: Processes, signals: StopSignals) -> None:

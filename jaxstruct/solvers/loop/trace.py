@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import namedtuple
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -110,19 +111,8 @@ TRACE_DTYPES = ("f8", "f8", "f8", "f8", "f8", "i8", "i8", "f8", "f8", "?")
 _TIMES = ("seconds", "processor_seconds", "compile_seconds")
 
 
-class Entry(NamedTuple):
-    """One round of a `Trace`, its fields as there, each a number."""
-
-    seconds: float
-    processor_seconds: float
-    compile_seconds: float
-    primal: float
-    dual: float
-    planes_added: int
-    oracle_calls: int
-    round_primal: float
-    round_dual: float
-    certified: bool
+Entry = namedtuple("Entry", Trace._fields)
+"""One round of a `Trace`, each of its fields a number."""
 
 
 def trace_of(rounds: Sequence[tuple], before: Trace | None = None) -> Trace:

@@ -30,7 +30,11 @@ from jaxstruct.solvers.n_slack.task import (
 )
 from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.objective.formulations import power_of_loss
-from jaxstruct.solvers.objective.most_violated import most_violated_of_batch, terms_size
+from jaxstruct.solvers.objective.most_violated import (
+    most_violated_of_batch,
+    same_output,
+    terms_size,
+)
 
 TILE = 8
 """Slots an example that one turn of a loop reads: working sets have many slots, most of them
@@ -49,16 +53,6 @@ class Batch(NamedTuple):
     x: PyTree
     y_true: PyTree
     theta: PyTree
-
-
-def _same_outputs(outputs: PyTree, y: PyTree) -> Array:
-    """[B, J] whether the outputs [B, J] are y [B]."""
-
-    def equal(leaf: Array, one: Array) -> Array:
-        same = leaf == one[:, None]
-        return jnp.all(same.reshape(*same.shape[:2], -1), axis=2)
-
-    return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(equal, outputs, y))), axis=0)
 
 
 def filled_slots(occupied: Array) -> Array:
@@ -90,7 +84,8 @@ def look_up_planes(
         outputs = jax.tree.map(lambda leaf: leaf[batch.index[:, None], place], sets.outputs)
         inside = held[:, place]
         scores = jax.vmap(problem.space.plane_scores)(batch.theta, outputs)
-        known = jnp.any(_same_outputs(outputs, y) & inside, axis=1)
+        same = jax.vmap(jax.vmap(same_output, (None, 0)))(y, outputs)
+        known = jnp.any(same & inside, axis=1)
 
         def put(to: Array, part: Array) -> Array:
             part = part.astype(to.dtype)
@@ -240,27 +235,12 @@ def _call_batch(
     return _Call(proposals, terms, working_sets.active_slots(own, slopes - pull, options.active))
 
 
-def _flat(tree: PyTree) -> PyTree:
-    """[batches, B, ...] -> [batches B, ...]."""
-    return jax.tree.map(
-        lambda leaf: leaf.reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), tree
-    )
-
-
 def _counts(proposals: working_sets.Proposal | None, called: Array, capacity: int) -> PassCounts:
     if proposals is None:  # every output is at hand
         return PassCounts(jnp.int32(0), jnp.int32(0))
     return PassCounts(
         jnp.sum(called & (proposals.slot < capacity)), jnp.sum(called & proposals.overflow)
     )
-
-
-def _sum_counts(counts: list[PassCounts]) -> PassCounts:
-    return jax.tree.map(lambda *values: sum(values), *counts)
-
-
-def _concatenate(parts: list[PyTree]) -> PyTree:
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def oracle_pass(
@@ -303,7 +283,10 @@ def oracle_pass(
     for (_, own, order), span, own_rows, found in zip(
         buckets, spans, bucket_slices(task.outputs), results, strict=True
     ):
-        index, (proposals, said) = visited_rows(order, span), _flat(found)
+        proposals, said = jax.tree.map(
+            lambda leaf, rows=order.size: leaf.reshape(rows, *leaf.shape[2:]), found
+        )
+        index = visited_rows(order, span)
         counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
         parts.append(
             own if proposals is None else working_sets.insert(own, index, proposals, clock)
@@ -314,7 +297,9 @@ def oracle_pass(
                 lambda to, leaf, index=index: to.at[index].set(leaf, mode="drop"), old, said
             )
         )
-    return working_sets.join_buckets(parts), _concatenate(new), _sum_counts(counts)
+    report = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *new)
+    total = jax.tree.map(lambda *values: sum(values), *counts)
+    return working_sets.join_buckets(parts), report, total
 
 
 oracle_program = program(oracle_pass, static_argnums=1, donate_argnums=(4, 5))

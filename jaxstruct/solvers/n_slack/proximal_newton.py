@@ -162,20 +162,15 @@ def proximal(blocks: Blocks, beta: Array, h: Array) -> Array:
     return jax.vmap(project)(v, allowed_slots(blocks), total, stiffness_of(blocks))
 
 
-def _envelope(blocks: Blocks, beta: Array, h: Array, b: Array) -> Array:
-    planes = jnp.arange(b.shape[1]) > 0
-    multiplier_sum = jnp.sum(jnp.where(planes, b, 0), axis=1)
-    moved = jnp.sum((b - beta) ** 2, axis=1) / (2 * blocks.sigma)
-    return jnp.sum(jnp.sum(b * h, axis=1) - blocks.ridge * multiplier_sum**2 / 2 - moved)
-
-
 def evaluate(
     problem: Problem, blocks: Blocks, beta: Array, w: PyTree, span: Array, h: Array, images: Array
 ) -> Iterate:
     """The iterate at w: its proximal multipliers and phi."""
     b = proximal(blocks, beta, h)
-    value = summed(blocks, jnp.sum(span * images) / 2 + _envelope(blocks, beta, h, b))
-    return Iterate(w, span, h, b, value)
+    multiplier_sum = jnp.sum(jnp.where(jnp.arange(b.shape[1]) > 0, b, 0), axis=1)
+    moved = jnp.sum((b - beta) ** 2, axis=1) / (2 * blocks.sigma)
+    envelope = jnp.sum(jnp.sum(b * h, axis=1) - blocks.ridge * multiplier_sum**2 / 2 - moved)
+    return Iterate(w, span, h, b, summed(blocks, jnp.sum(span * images) / 2 + envelope))
 
 
 def residual_of(problem: Problem, blocks: Blocks, now: Iterate) -> Residual:
@@ -301,15 +296,8 @@ def _newton_step(
     images = blocks.sets.bounds - now.h
 
     def trial(t: Array) -> Iterate:
-        return evaluate(
-            problem,
-            blocks,
-            beta,
-            now.w,
-            now.span + t * change,
-            now.h - t * slope_image,
-            images + t * slope_image,
-        )
+        span, h = now.span + t * change, now.h - t * slope_image
+        return evaluate(problem, blocks, beta, now.w, span, h, images + t * slope_image)
 
     def shorter(state: tuple) -> tuple:
         count, t, _ = state

@@ -78,32 +78,21 @@ def _plan(now: OpenRound, chosen: np.ndarray, count: int) -> Plan:
     There are always as many orders as a round has sweeps at most, so that its shape says nothing
     of `count`.
     """
-    place = now.run.placement
-    plans = [
-        _plan_of(now, number, place.of_part(chosen, number), count)
-        for number in range(len(place.parts))
-    ]
+    settings, place, plans = now.run.settings, now.run.placement, []
+    group, most = settings.visits.group, max(1, settings.cached_sweeps)
+    for number, random in enumerate(now.random):
+        orders, groups, wanted = [], [], np.zeros(place.each, bool)
+        wanted[place.of_part(chosen, number)] = True
+        for own in place.slices:
+            inside, others = np.flatnonzero(wanted[own]), np.flatnonzero(~wanted[own])
+            size = -(-len(inside) // group) * group
+            rows = np.tile(np.concatenate([inside, others]).astype(np.int32), (most, 1))
+            random.permuted(rows[:count, :size], axis=1, out=rows[:count, :size])
+            orders.append(rows)
+            groups.append(np.int32(size // group))
+        plans.append((tuple(orders), tuple(groups)))
     orders, groups = place.join(plans)
     return Plan(orders, groups, np.int32(count))
-
-
-def _plan_of(
-    now: OpenRound, number: int, chosen: np.ndarray, count: int
-) -> tuple[tuple[np.ndarray, ...], tuple[np.int32, ...]]:
-    """(orders, groups) of the part of this number."""
-    settings, place, random = now.run.settings, now.run.placement, now.random[number]
-    group, orders, groups = settings.visits.group, [], []
-    most = max(1, settings.cached_sweeps)
-    wanted = np.zeros(place.each, bool)
-    wanted[chosen] = True
-    for own in place.slices:
-        inside, others = np.flatnonzero(wanted[own]), np.flatnonzero(~wanted[own])
-        size = -(-len(inside) // group) * group
-        rows = np.tile(np.concatenate([inside, others]).astype(np.int32), (most, 1))
-        random.permuted(rows[:count, :size], axis=1, out=rows[:count, :size])
-        orders.append(rows)
-        groups.append(np.int32(size // group))
-    return tuple(orders), tuple(groups)
 
 
 def sweep(

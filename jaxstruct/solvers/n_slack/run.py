@@ -111,24 +111,26 @@ class OneDevice:
     """
 
     def __init__(
-        self, problem: Problem, task: Task, sizes: tuple[int, int], seed: tuple[int, ...] = ()
+        self,
+        problem: Problem,
+        task: Task,
+        sizes: tuple[int, int],
+        seeds: Sequence[tuple[int, ...]] = ((),),
+        parts: tuple[Task, ...] | None = None,
+        terms: Penalty | None = None,
+        processes: Processes = ALONE,
+        first: int = 0,
     ) -> None:
-        """All rows here. sizes: of `batch_and_group`. seed: of random orders, beside others."""
-        terms = jax.tree.map(np.asarray, task.terms)
-        self._hold(problem, task, (task,), terms, sizes, ALONE, 0, (seed,))
-
-    def _hold(
-        self, problem: Problem, task: Task, parts: tuple[Task, ...], terms: Penalty,
-        sizes: tuple[int, int], processes: Processes, first: int, seeds: Sequence[tuple[int, ...]],
-    ) -> None:  # fmt: skip
+        """All rows here, but for the arguments of a mesh. sizes: of `batch_and_group`."""
         self.problem, self.planes = problem, of_planes(problem, sizes[1])
-        self.task, self.parts, self.terms = task, parts, terms
+        self.task, self.parts = task, parts or (task,)
+        self.terms = jax.tree.map(np.asarray, task.terms) if terms is None else terms
         self.processes, self.first, self.seeds = processes, first, seeds
-        self.examples = int(np.sum(terms.cap > 0))
-        self.sized = [sized_rows(part, *sizes) for part in parts]
-        self.slices = bucket_slices(parts[0].outputs)
+        self.examples = int(np.sum(self.terms.cap > 0))
+        self.sized = [sized_rows(part, *sizes) for part in self.parts]
+        self.slices = bucket_slices(self.parts[0].outputs)
         self.each = self.slices[-1].stop
-        self.rows = self.each * len(parts)
+        self.rows = self.each * len(self.parts)
         own = [[-(-bucket.examples // bucket.shape[1]) for bucket in part] for part in self.sized]
         self.batches = np.concatenate([np.array(each) for each in processes.gather(own)])
 

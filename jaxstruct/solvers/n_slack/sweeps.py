@@ -94,7 +94,11 @@ def see_slots(
             whole, bucket_slices(task.outputs), plan.orders, plan.groups, scratch, strict=True
         )
     ]
-    return [_seen(bucket, held) for bucket, held in zip(whole, scratch, strict=True)], scratch
+    seen = []
+    for (task, *_), held in zip(whole, scratch, strict=True):
+        task = task._replace(terms=task.terms._replace(cap=held.cap))
+        seen.append(Seen(task, held.sets, held.differences))
+    return seen, scratch
 
 
 class _Part(NamedTuple):
@@ -115,11 +119,6 @@ def _part(problem: Problem, whole: Seen, slots: Array, index: Array) -> _Part:
         if sets.gram.shape[1]:  # else the planes make its columns
             sets = sets._replace(outputs=None)
     return _Part(terms.cap, sets, differences)
-
-
-def _seen(whole: Seen, part: _Part) -> Seen:
-    terms = whole.task.terms._replace(cap=part.cap)
-    return Seen(whole.task._replace(terms=terms), part.sets, part.differences)
 
 
 def _parts(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list[_Part]:
@@ -238,9 +237,13 @@ def make_visits(
 
     def of_bucket(bucket: Seen, order: Array) -> Callable:
         def body(at: Array, shared: tuple[PyTree, Array], own: Array) -> tuple:
-            w, gain = shared
-            w, new, more = _visit_group(problem, options, bucket, order[at], w, own)
-            return (w, gain + more), _write_rows(own, order[at], new)
+            (w, gain), index = shared, order[at]
+            truth = output_of(bucket.task.outputs)
+            sets, y_true = rows_at((bucket.sets._replace(multipliers=own), truth), index)
+            planes = Planes(bucket.task.inputs, index, sets.outputs, bucket.differences)
+            terms = bucket.task.own_terms(index)
+            w, new, more = visit(problem, options, w, planes, y_true, sets, terms)
+            return (w, gain + more), _write_rows(own, index, new)
 
         return body
 
@@ -249,16 +252,6 @@ def make_visits(
     start = w, jnp.zeros((), multipliers.dtype)
     (w, gain), own = interleave(spans, turns, bodies, start, [multipliers[own] for own in places])
     return w, jnp.concatenate(own), gain
-
-
-def _visit_group(
-    problem: Problem, options: VisitOptions, bucket: Seen, index: Array, w: PyTree, own: Array
-) -> tuple[PyTree, Array, Array]:
-    """`visit` of some rows [G] of a bucket whose multipliers are own [N_b, A]."""
-    truth = output_of(bucket.task.outputs)
-    sets, y_true = rows_at((bucket.sets._replace(multipliers=own), truth), index)
-    planes = Planes(bucket.task.inputs, index, sets.outputs, bucket.differences)
-    return visit(problem, options, w, planes, y_true, sets, bucket.task.own_terms(index))
 
 
 def sweeps_pass(

@@ -42,7 +42,7 @@ class Task(NamedTuple):
     terms: Penalty
     counts: tuple[np.int32, ...] | None = None
 
-    def own_terms(self, index: Array | slice) -> Penalty:
+    def own_terms(self, index: AnyArray | slice) -> Penalty:
         """The cap and ridge of some rows."""
         return self.terms._replace(cap=self.terms.cap[index], ridge=self.terms.ridge[index])
 
@@ -191,16 +191,12 @@ class SizedRows(NamedTuple):
     drawn: int
 
 
-def examples_of_bucket(task: Task, bucket: int) -> int:
-    """How many rows of a bucket are examples."""
-    return rows_of(task.outputs[bucket]) if task.counts is None else int(task.counts[bucket])
-
-
 def sized_rows(task: Task, batch: int, group: int) -> list[SizedRows]:
     """The rows of each bucket; batch, group: of `batch_and_group`."""
     found = []
     for number, outputs in enumerate(task.outputs):
-        rows, count = rows_of(outputs), examples_of_bucket(task, number)
+        rows = rows_of(outputs)
+        count = rows if task.counts is None else int(task.counts[number])
         drawn = min(math.prod(batches_of_class(count, batch, group)), rows)
         sizes = sizes_of(outputs).astype(float)
         found.append(SizedRows(sizes, batches_of(rows, batch), count, drawn))
@@ -229,8 +225,7 @@ after the other is a cyclic order, 77 to 90 rounds of OCR words where mixed ones
 def bucket_task(task: Task, number: int) -> Task:
     """One bucket as a task of its own, its inputs and outputs no longer in tuples."""
     own = bucket_slices(task.outputs)[number]
-    terms = task.terms._replace(cap=task.terms.cap[own], ridge=task.terms.ridge[own])
-    return Task(task.inputs[number], task.outputs[number], terms)
+    return Task(task.inputs[number], task.outputs[number], task.own_terms(own))
 
 
 def interleave(

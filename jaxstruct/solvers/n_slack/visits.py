@@ -33,10 +33,6 @@ class Planes(NamedTuple):
     differences: PyTree = None
 
 
-def _zeros(w: PyTree) -> PyTree:
-    return jax.tree.map(jnp.zeros_like, w)
-
-
 def _margins(problem: Problem, w: PyTree, planes: Planes) -> Array:
     """[B, K] <w, delta Psi(y_k)>; slot 0 holds y_i."""
     space, (inputs, index, outputs, differences) = problem.space, planes
@@ -83,13 +79,18 @@ class _Direction(NamedTuple):
     ridge_part: Array
 
 
-def _line_searched(
-    problem: Problem, w: PyTree, planes: Planes, direction: _Direction
+def _step_safely(
+    problem: Problem, options: VisitOptions, w: PyTree, planes: Planes, direction: _Direction
 ) -> tuple[PyTree, Array]:
-    """(new w, step sizes [B]): small weights move along a dense direction, large ones in place."""
+    """(new w, step sizes [B]) along the directions of the blocks; a single one needs no search.
+
+    Small weights move along a dense direction, large ones in place.
+    """
     margins, z, linear, ridge_part = direction
+    if options.group == 1:
+        return _add(problem, w, planes, z), jnp.ones_like(linear)
     if has_small_weights(w):
-        dense = _add(problem, _zeros(w), planes, z)
+        dense = _add(problem, jax.tree.map(jnp.zeros_like, w), planes, z)
         squared = _squared_norm(problem, dense, planes, z)
         sizes = line_search_sizes(linear, squared + jnp.sum(ridge_part))
         return jax.tree.map(lambda a, d: a + sizes[0] * d, w, dense), sizes
@@ -100,31 +101,6 @@ def _line_searched(
     return when(sizes[0] < 1, lambda v: _add(problem, v, planes, z_back), moved), sizes
 
 
-def _step_safely(
-    problem: Problem, options: VisitOptions, w: PyTree, planes: Planes, direction: _Direction
-) -> tuple[PyTree, Array]:
-    """(new w, step sizes [B]) along the directions of the blocks."""
-    if options.group > 1:
-        return _line_searched(problem, w, planes, direction)
-    return _add(problem, w, planes, direction.z), jnp.ones_like(direction.linear)
-
-
-def _solve_stored(
-    max_steps: int, gram: Array, diagonal: Array, gradient: Array, start: Array, occupied: Array,
-    ridge: Array,
-) -> Array:  # fmt: skip
-    """[B, K] multipliers of blocks whose Gram matrices [B, K, K] are stored, without the ridge."""
-
-    def one(block: tuple[Array, ...]) -> Array:
-        gram, diagonal, gradient, start, occupied, ridge = block
-        return block_ascent(gram, diagonal, gradient, start, occupied, max_steps, ridge)
-
-    blocks = gram, diagonal, gradient, start, occupied, ridge
-    if not runs_on_cpu():
-        return jax.vmap(lambda *block: one(block))(*blocks)
-    return jax.lax.map(one, blocks)
-
-
 def _solve_blocks(
     problem: Problem, max_steps: int, planes: Planes, y_true: PyTree, own: WorkingSets,
     ridge: Array, gradient: Array, start: Array,
@@ -132,9 +108,14 @@ def _solve_blocks(
     """The blocks of a group, their Gram columns stored or computed as needed."""
     group, slots = jnp.arange(start.shape[0]), jnp.arange(start.shape[1])[None] > 0
     diagonal = own.norms + jnp.where(slots, ridge[:, None], 0)
-    if own.gram.shape[1]:
-        given = own.gram, diagonal, gradient, start, own.occupied, ridge
-        return _solve_stored(max_steps, *given)
+    if own.gram.shape[1]:  # stored, without the ridge
+
+        def one(block: tuple[Array, ...]) -> Array:
+            gram, diagonal, gradient, start, occupied, ridge = block
+            return block_ascent(gram, diagonal, gradient, start, occupied, max_steps, ridge)
+
+        blocks = own.gram, diagonal, gradient, start, own.occupied, ridge
+        return jax.lax.map(one, blocks) if runs_on_cpu() else jax.vmap(one)(blocks)
 
     def columns(k: Array) -> Array:
         x = rows_at(planes.inputs, planes.index)

@@ -171,43 +171,18 @@ def coordinate_norm(problem: Problem, w: PyTree, x: PyTree) -> float | None:
         return float(sum(leaf @ leaf for leaf in leaves))
 
 
-def _penalty_term(
-    formulation: Formulation, cap: np.ndarray, ridge: np.ndarray, slack: np.ndarray
-) -> float:
-    if formulation.penalty == 1:
-        return float(np.sum(cap * slack))
-    used = ridge > 0
-    return float(np.sum(slack[used] ** 2 / (2 * ridge[used])))
-
-
 def _primal(
-    formulation: Formulation,
-    cap: np.ndarray,
-    ridge: np.ndarray,
-    squared_norm: float,
-    violations: np.ndarray,
+    penalty: int, terms: Penalty, squared_norm: float, violations: np.ndarray
 ) -> tuple[float, float]:
     """(P, scale of w) with these values of max H."""
-    if formulation.penalty == 0:
+    if penalty == 0:
         margin = 1 - float(np.max(violations))
         return (squared_norm / 2 / margin**2, 1 / margin) if margin > 0 else (np.inf, 1.0)
-    slacks = np.maximum(violations, 0)
-    return squared_norm / 2 + _penalty_term(formulation, cap, ridge, slacks), 1.0
-
-
-def _rounding_of_sums(
-    eps: float | np.ndarray,
-    error: np.ndarray,
-    bound: np.ndarray,
-    multiplier_sum: np.ndarray,
-    reach: np.ndarray,
-) -> float:
-    """By how much the sums of multipliers, planes and bounds are off; see `_rounding_of`."""
-    return float(
-        np.sum(multiplier_sum * error)
-        + np.sum(eps * multiplier_sum * reach) ** 2 / 2
-        + np.sum(eps * np.abs(bound))
-    )
+    slack, ridged = np.maximum(violations, 0), terms.ridge > 0
+    if penalty == 1:
+        return squared_norm / 2 + float(np.sum(terms.cap * slack)), 1.0
+    squares = slack[ridged] ** 2 / (2 * terms.ridge[ridged])
+    return squared_norm / 2 + float(np.sum(squares)), 1.0
 
 
 def _rounding_of(
@@ -237,8 +212,8 @@ def _rounding_of(
     drift = 0.0 if coordinates is None else abs(np.float64(coordinates) - squared_norm) / 2
     moved = primal_of((worst + error)[used])[0] - np.float64(primal)
     excess = np.sum((np.maximum(multiplier_sum - cap, 0) * slack)[used])
-    of_sums = _rounding_of_sums(eps, error, bound, multiplier_sum, reach)
-    return float(drift + moved + excess) + of_sums, error
+    of_sums = np.sum(multiplier_sum * error) + np.sum(eps * multiplier_sum * reach) ** 2 / 2
+    return float(drift + moved + excess) + float(of_sums + np.sum(eps * np.abs(bound))), error
 
 
 def certify(
@@ -279,7 +254,8 @@ def certify(
     dual_norm = max(float(np.sum(of_dual, dtype=np.float64)), 0.0)
     dual = float(np.sum(bound)) - dual_norm / 2 - float(np.sum(ridge * multiplier_sum**2)) / 2
 
-    primal_of = partial(_primal, formulation, cap[used], ridge[used], squared_norm)
+    of_used = terms._replace(cap=cap[used], ridge=ridge[used])
+    primal_of = partial(_primal, formulation.penalty, of_used, squared_norm)
     primal, scale = primal_of(worst[used])
     met = value if formulation.penalty == 0 else np.maximum(value, known)
     found, scale_found = primal_of(met[used])

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.checks import checked_example_weights
 from jaxstruct.core.compiling import time_part
-from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_state import BlockState
 from jaxstruct.solvers.loop.host_loop import Method, Rules
@@ -51,9 +51,9 @@ from jaxstruct.solvers.objective.certificate import (
     block_gaps,
     certify,
     coordinate_norm,
-    roundings_of_rows,
+    roundings,
 )
-from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty_numbers
+from jaxstruct.solvers.objective.formulations import Penalty, penalty_numbers
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.objective.scaling import Scaled, least_multiple, multiple, ray_of
 from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
@@ -71,6 +71,15 @@ class _Counts(NamedTuple):
     calls: int = 0
 
 
+class _Opened(NamedTuple):
+    """A block that is visited. sets: as its last visit left them. visit: what all parts share."""
+
+    number: int
+    block: Block
+    sets: WorkingSets
+    visit: OpenRound
+
+
 def _note(whole: ExampleTerms, block: Block, own: ExampleTerms) -> None:
     """What oracle calls said of the examples of a block, among all examples."""
     real = block.rows >= 0
@@ -83,35 +92,27 @@ class BlockAscent:
 
     def __init__(
         self,
-        problem: Problem,
         blocks: Blocks,
-        formulation: Formulation,
         rules: Rules,
         cache: PlaneCache,
         example_weights: np.ndarray | None,
         min_margin: float,
     ) -> None:
         """Nothing is read yet."""
-        self.problem, self.blocks, self.formulation = problem, blocks, formulation
+        self.problem, self.blocks, self.formulation = blocks.problem, blocks, blocks.formulation
         self.rules, self.cache, self.min_margin = rules, cache, min_margin
-        self.dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-        n, C = blocks.n, rules.C
-        given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
-        numbers = penalty_numbers(formulation, C, given, n)
+        self.dtype = jnp.result_type(*jax.tree.leaves(self.problem.initial_weights))
+        given = checked_example_weights(example_weights, blocks.n)
+        numbers = penalty_numbers(self.formulation, rules.C, given, blocks.n)
         self.penalty = Penalty(*(np.asarray(each, self.dtype) for each in numbers))
         self.examples = int(np.sum(self.penalty.cap > 0))
-        self.terms = self._empty_terms()
-        self.off_by, self.shapes_of_input = np.zeros(n, np.float32), None
+        self.terms, self.off_by = self._empty_terms(), np.zeros(blocks.n, np.float32)
 
     def _empty_terms(self) -> ExampleTerms:
         n = self.blocks.n
         return ExampleTerms(*(np.zeros(n, self.dtype) for _ in ExampleTerms._fields))
 
-    def open(
-        self,
-        settings: Settings,
-        see: Callable[[PyTree, PyTree], object] = lambda inputs, outputs: None,
-    ) -> None:
+    def open(self, settings: Settings, see: Callable[[PyTree, PyTree], object]) -> None:
         """Look at every block once, try the oracle, and choose what settings leave open.
 
         Args:
@@ -125,6 +126,8 @@ class BlockAscent:
         for number in range(self.blocks.count):
             inputs, outputs = self.blocks.look(number)
             see(inputs.parts, outputs.parts)
+            for part, own in zip(inputs.parts, inputs.index, strict=True):
+                self.off_by[own] = roundings(part)
             if number == 0:
                 sample = sample_of(problem, inputs, outputs, checked)
         check_oracle(problem, formulation, sample)
@@ -150,60 +153,42 @@ class BlockAscent:
             return empty_working_sets(task.outputs, capacity, str(self.dtype))
         return unpack(packed, task.outputs, capacity, str(self.dtype))
 
-    def _in_turn(
-        self, numbers: Sequence[int], seconds: dict[str, float]
-    ) -> Iterator[tuple[int, Block]]:
-        """Some blocks with their numbers; waiting for them is reading."""
+    def _opened(
+        self, numbers: Sequence[int], state: BlockState, seconds: dict[str, float]
+    ) -> Iterator[_Opened]:
+        """Some blocks in turn; waiting for them is reading."""
         blocks = self.blocks.in_turn(numbers)
         for number in numbers:
-            yield number, time_part(seconds, "reading", partial(next, blocks))
+            block = time_part(seconds, "reading", partial(next, blocks))
+            sets = time_part(seconds, "planes", partial(self._sets, number, block, state.capacity))
+            visit = open_round(self._run_of(block.task, number), state.clock, True)
+            yield _Opened(number, block, sets, visit._replace(seconds=seconds))
 
-    def _opened(
-        self, number: int, block: Block, state: BlockState, seconds: dict[str, float]
-    ) -> tuple[WorkingSets, OpenRound]:
-        """The working sets of a block, and the fixed side of a visit to it."""
-        sets = time_part(seconds, "planes", lambda: self._sets(number, block, state.capacity))
-        visit = open_round(self._run_of(block.task, (number,)), state.clock, True)
-        if self.shapes_of_input is None:
-            self.shapes_of_input = jax.eval_shape(lambda: block.task.inputs[0])
-        return sets, visit._replace(seconds=seconds)
-
-    def _run_of(self, task: Task, seed: tuple[int, ...] = ()) -> Run:
+    def _run_of(self, task: Task, *seed: int) -> Run:
         """The run over the examples of a block."""
-        place = OneDevice(self.problem, task, self.blocks.sizes, seed)
+        place = OneDevice(self.problem, task, self.blocks.sizes, (seed,))
         return self.run._replace(task=task, placement=place)
 
-    def _close(
-        self, number: int, block: Block, sets: WorkingSets, terms: ExampleTerms, visit: OpenRound
-    ) -> None:
+    def _close(self, own: _Opened, sets: WorkingSets, terms: ExampleTerms) -> None:
         """Put the working sets in the cache and note what the oracle calls said."""
-        real = block.rows >= 0
-        _note(self.terms, block, terms)
-        off_by = roundings_of_rows(block.task.inputs, block.task.outputs)
-        self.off_by[block.rows[real]] = off_by[real]
-        time_part(visit.seconds, "planes", lambda: self.cache.put(number, pack(sets)))
+        _note(self.terms, own.block, terms)
+        time_part(own.visit.seconds, "planes", lambda: self.cache.put(own.number, pack(sets)))
 
     def visit(
-        self,
-        number: int,
-        block: Block,
-        state: BlockState,
-        epsilon: np.ndarray,
-        gathered: GatheredRows | None,
-        seconds: dict[str, float],
+        self, own: _Opened, state: BlockState, epsilon: np.ndarray, gathered: GatheredRows | None
     ) -> tuple[PyTree, _Counts]:
         """The round of one block: oracle calls at the w they meet, sweeps over its planes.
 
         Where rows of other blocks are at hand, cached sweeps are over these and its own.
         """
-        sets, visit = self._opened(number, block, state, seconds)
+        visit, task = own.visit, own.block.task
         counts = _Counts(calls=visit.run.placement.examples)
         if not counts.calls:  # examples without weight have no multipliers
             return state.weights, counts
-        given = State(state.weights, sets, None, 0.0, state.clock, None)
+        given = State(state.weights, own.sets, None, 0.0, state.clock, None)
         if self.settings.enumerated:
-            sets, report, _ = call_all(visit, "oracle", state.weights, sets, epsilon)
-            gaps = block_gaps(self.formulation, block.task.terms, report.terms)
+            sets, report, _ = call_all(visit, "oracle", state.weights, own.sets, epsilon)
+            gaps = block_gaps(self.formulation, task.terms, report.terms)
             slots = report.slots if named_slots(self.settings, sets) else None
             w, sets = enumerated_round(
                 visit, given._replace(sets=sets, block_gaps=gaps, slots=slots)
@@ -212,10 +197,10 @@ class BlockAscent:
             w, sets, moved = grown_round(visit, given, epsilon, cached=gathered is None)
             report, gaps = moved.report, moved.gaps
             counts = _Counts(moved.added, moved.overflow, counts.calls)
-        self._close(number, block, sets, report.terms, visit)
+        self._close(own, sets, report.terms)
         if gathered is not None:
-            own = block.task, sets, report.slots, gaps
-            time_part(seconds, "gathering", lambda: gathered.take(number, *own))
+            mine = task, sets, report.slots, gaps
+            time_part(visit.seconds, "gathering", lambda: gathered.take(own.number, *mine))
             if (rows := gathered.at_hand) is not None:
                 now = visit._replace(run=self._run_of(rows.task))
                 w, moved = cached_sweeps(now, w, rows.sets, rows.gaps, rows.slots)
@@ -229,8 +214,8 @@ class BlockAscent:
         total, before = _Counts(), self.cache.planes.sum()
         gathered = GatheredRows(self.blocks.count) if self.blocks.count > 1 else None
         order = np.random.default_rng([self.settings.seed, state.clock]).permutation
-        for number, block in self._in_turn(order(self.blocks.count).tolist(), seconds):
-            w, counts = self.visit(number, block, state, epsilon, gathered, seconds)
+        for own in self._opened(order(self.blocks.count).tolist(), state, seconds):
+            w, counts = self.visit(own, state, epsilon, gathered)
             state = state._replace(weights=w)
             total = _Counts(*map(sum, zip(total, counts, strict=True)))
         if gathered is not None:
@@ -264,11 +249,10 @@ class BlockAscent:
         """
         seconds, epsilon = {} if seconds is None else seconds, np.asarray(threshold, self.dtype)
         total = before._replace(overflow=0, calls=before.calls + self.examples)
-        for number, block in self._in_turn(range(self.blocks.count), seconds):
-            sets, visit = self._opened(number, block, state, seconds)
-            sets, report, counts = call_all(visit, "certify", state.weights, sets, epsilon)
+        for own in self._opened(range(self.blocks.count), state, seconds):
+            sets, report, counts = call_all(own.visit, "certify", state.weights, own.sets, epsilon)
             added, overflow = int(counts.added), int(counts.overflow)
-            self._close(number, block, sets, report.terms, visit)
+            self._close(own, sets, report.terms)
             total = total._replace(added=total.added + added, overflow=total.overflow + overflow)
         proved = self._proved(state.weights, self.terms)
         ray = ray_of(self.formulation, self.penalty, self.terms)
@@ -281,7 +265,7 @@ class BlockAscent:
 
     def _proved(self, w: PyTree, terms: ExampleTerms, *products: np.ndarray) -> Certificate:
         """What the oracle calls at w prove; products: as `certify` takes them."""
-        norm = coordinate_norm(self.problem, w, self.shapes_of_input)
+        norm = coordinate_norm(self.problem, w, self.run.task.inputs[0])
         return certify(
             self.formulation, self.penalty, terms, *products, coordinates=norm, off_by=self.off_by
         )
@@ -298,10 +282,9 @@ class BlockAscent:
         def at(c: float) -> Scaled:
             c = float(self.dtype.type(c))
             w, terms = multiple(state.weights, c), self._empty_terms()
-            for number, block in self._in_turn(range(self.blocks.count), seconds):
-                sets, visit = self._opened(number, block, state, seconds)
-                _, report, _ = call_all(visit, "certify", w, sets, none_enters)
-                _note(terms, block, report.terms)
+            for own in self._opened(range(self.blocks.count), state, seconds):
+                _, report, _ = call_all(own.visit, "certify", w, own.sets, none_enters)
+                _note(terms, own.block, report.terms)
             certificate = self._proved(w, terms, *ray.products(c))._replace(scale=c)
             return Scaled(c, certificate, terms, terms.slack)
 

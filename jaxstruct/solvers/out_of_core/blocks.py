@@ -72,8 +72,9 @@ class Blocks:
     """The blocks of a training set; each is read when it is its turn.
 
     Attributes:
-      n: examples in all. count: blocks. shapes: (batches, rows in each) of every bucket, the same
-        in all blocks. sizes: of `batch_and_group`.
+      problem, formulation: what is solved. n: examples in all. count: blocks.
+      shapes: (batches, rows in each) of every bucket, the same in all blocks.
+      sizes: of `batch_and_group`.
     """
 
     def __init__(
@@ -88,8 +89,8 @@ class Blocks:
         count: int,
     ) -> None:
         """Deal out examples that were looked at; see `fit_in_blocks`."""
-        self._problem, self._examples = problem, (inputs, outputs)
-        self._terms = formulation, C, example_weights
+        self.problem, self.formulation, self._examples = problem, formulation, (inputs, outputs)
+        self._terms = C, example_weights
         self._layout = layout_of(problem.padding, inputs, outputs)
         self.n, self.count = sum(map(len, self._layout.index)), count
         self._index = examples_of_blocks(self._layout, count, settings.seed)
@@ -101,7 +102,7 @@ class Blocks:
     def _padded(self, number: int) -> tuple[Buckets, Buckets]:
         """The examples of a block in buckets, one at least in each."""
         parts = [
-            padded_part(self._problem.padding, *self._examples, own, longest)
+            padded_part(self.problem.padding, *self._examples, own, longest)
             for own, longest in zip(self._index[number], self._layout.longest, strict=True)
         ]
         for leaf in jax.tree.leaves(self._examples):
@@ -120,7 +121,7 @@ class Blocks:
         for x, y, index, longest in zip(
             inputs.parts, outputs.parts, inputs.index, self._layout.longest, strict=True
         ):
-            check_bucket(self._problem, x, y, index if len(index) else longest[:1])
+            check_bucket(self.problem, x, y, index if len(index) else longest[:1])
         found = tuple(map(_types, inputs.parts))
         self._dtypes = found if self._dtypes is None else _promoted(self._dtypes, found)
         return inputs, outputs
@@ -146,9 +147,7 @@ class Blocks:
         parts = jax.tree.map(
             lambda leaf, dtype: np.asarray(leaf, dtype), inputs.parts, self._dtypes
         )
-        formulation, C, example_weights = self._terms
-        task = make_task(
-            self._problem, inputs._replace(parts=parts), outputs, formulation, C, example_weights,
-            self.shapes, n=self.n,
-        )  # fmt: skip
+        examples = inputs._replace(parts=parts), outputs
+        given = self.problem, *examples, self.formulation, *self._terms, self.shapes
+        task = make_task(*given, n=self.n)
         return Block(task, row_index(outputs.index, self.shapes))

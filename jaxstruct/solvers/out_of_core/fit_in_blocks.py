@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.checks import checked_example_weights, checked_size, text_of
+from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.status import Status
@@ -57,7 +57,7 @@ from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
 from jaxstruct.solvers.prepare import checked_rules
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution, solution_of_run
-from jaxstruct.solvers.validation.checks import check_inputs, examples_in
+from jaxstruct.solvers.validation.checks import checked_examples, examples_in
 from jaxstruct.solvers.validation.oracle_rules import confirm
 
 KIND = "blocks"
@@ -78,42 +78,43 @@ def _names(path: Path) -> set[str]:
     return set() if state is None else names_in(state.planes)
 
 
-class BlockContent(Content):
+def _content(path: Path, problem: Problem, cache: PlaneCache) -> Content:
     """What the files of a training in blocks hold; its planes are beside them."""
+    named: set[str] = set()
 
-    def __init__(self, path: str | os.PathLike, problem: Problem, cache: PlaneCache) -> None:
-        """Nothing is read yet."""
-        self._path, self._problem, self._cache = Path(path), problem, cache
-        self.written()
-
-    def running(self, method: Method, now: RunState, last: Round, counters: StartCounters) -> File:
+    def running(method: Method, now: RunState, last: Round, counters: StartCounters) -> File:
         """The weights of the run; its planes are put into files on the disk."""
         state = now.state if method.adapt is None else method.adapt(now.state, last)
-        state = state._replace(planes=self._cache.in_files(state.planes))
+        state = state._replace(planes=cache.in_files(state.planes))
         return File(KIND, now.best.weights, state=state)
 
-    def ended(self, solution: Solution) -> File:
+    def ended(solution: Solution) -> File:
         """The solution, without planes."""
         return File(KIND, solution.weights, solution)
 
-    def read(self, checkpoint: Checkpoint, ended: bool) -> tuple[Any, Any]:
-        """(solution, state); the planes of a run that goes on are put in the cache."""
+    def read(checkpoint: Checkpoint, ended: bool) -> tuple[Any, Any]:
+        """The planes of a run that goes on are put in the cache."""
         if ended:
-            return found_in(checkpoint, self._problem), None
-        state = checkpoint.part("state", self._problem.initial_weights)
-        self._cache.put_back(state.planes)
+            return found_in(checkpoint, problem), None
+        state = checkpoint.part("state", problem.initial_weights)
+        cache.put_back(state.planes)
         return None, state
 
-    def written(self) -> None:
+    def written() -> None:
         """Note which planes the files name."""
-        self._named = _names(self._path) | _names(previous_of(self._path))
+        now = _names(path) | _names(previous_of(path))
+        named.clear()
+        named.update(now)
 
-    def tidy(self, ended: bool = False) -> None:
+    def tidy(ended: bool) -> None:
         """Remove the planes that nobody will ask for; ended: those of the run, too."""
-        self._cache.keep_only(self._named | (set() if ended else names_in(self._cache.contents)))
+        cache.keep_only(named | (set() if ended else names_in(cache.contents)))
         if ended:
             with contextlib.suppress(OSError):  # not empty: the checkpoint before has planes
-                planes_folder(self._path).rmdir()
+                planes_folder(path).rmdir()
+
+    written()
+    return Content(running, ended, read, written, tidy)
 
 
 DEFAULTS = Settings()
@@ -205,7 +206,7 @@ def fit_in_blocks(
     ):  # planes of the last checkpoint stay beside those of now
         cache = PlaneCache(count, planes, block_bytes // (2 if kept else 1), kept)
         dealt = Blocks(*examples, formulation, C, example_weights, settings, count)
-        ascent = BlockAscent(problem, dealt, formulation, rules, cache, example_weights, min_margin)
+        ascent = BlockAscent(dealt, rules, cache, example_weights, min_margin)
         digests: list[tuple[str, ...]] = []
         ascent.open(settings, lambda *own: kept and digests.append(tuple(map(digest_of_tree, own))))
         session = None
@@ -214,7 +215,7 @@ def fit_in_blocks(
             xs, ys = map(digest_of_tree, zip(*digests, strict=True))
             devices = jnp.zeros(()).devices()
             own = fingerprint(common, devices, xs, ys, example_weights, blocks=count)
-            content, seconds = BlockContent(checkpoint, problem, cache), float(checkpoint_seconds)
+            content, seconds = _content(Path(checkpoint), problem, cache), float(checkpoint_seconds)
             session = CheckpointSession(checkpoint, seconds, own, content, Processes())
             if resume:
                 session.read(problem)
@@ -228,35 +229,23 @@ def _train(
     notify: Callable[[Progress], bool | None],
 ) -> Solution:
     """The host loop from its beginning, or from where the session has found the run."""
-    state, counters = ascent.begin(), begin()
+    state, counters, found = ascent.begin(), begin(), session and session.found
     first = run_state_at(state, state.weights)
-    found = None if session is None else session.found
     if found is not None:
         if found.run is None or found.counters is None:
             return found.solution
         first, counters = found.run, found.counters
 
     def solution_of(now: RunState, status: Status) -> Solution:
-        return _solution(ascent, predicted, now, status, counters)
+        cache, form, best = ascent.cache, ascent.formulation, now.best
+        status = confirm(status, ascent.problem, form, ascent.run.sample, best.weights)
+        kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
+        counts = statistics(now, counters, kept, support, now.state.capacity)
+        details = BlockDetails(ascent.blocks.count, predicted)
+        return solution_of_run(best, status, counts, form.name, ascent.rules.C, details=details)
 
     given = ascent.method(), first, ascent.rules, counters, notify
-    if session is None:
-        return solution_of(*solve(*given))
-    return session.solve(*given, solution_of)
-
-
-def _solution(
-    ascent: BlockAscent, predicted: Memory, now: RunState, status: Status, counters: StartCounters
-) -> Solution:
-    """What a run has found whose loop is over; predicted: its memory."""
-    cache, best = ascent.cache, now.best
-    status = confirm(status, ascent.problem, ascent.formulation, ascent.run.sample, best.weights)
-    kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
-    counts = statistics(now, counters, kept, support, now.state.capacity)
-    details = BlockDetails(ascent.blocks.count, predicted)
-    return solution_of_run(
-        best, status, counts, ascent.formulation.name, ascent.rules.C, details=details
-    )
+    return solution_of(*solve(*given)) if session is None else session.solve(*given, solution_of)
 
 
 @contextlib.contextmanager
@@ -297,9 +286,7 @@ def _checked_count(
             "inputs and outputs are in buckets already: give the examples as they are, arrays or "
             "Ragged stores, of which blocks are made here"
         )
-    n = examples_in(inputs, outputs)
-    check_inputs(inputs)
-    checked_example_weights(example_weights, n)
+    n = checked_examples(inputs, outputs, example_weights)
     checked_size("block_bytes", block_bytes)
     if blocks is None:
         return blocks_within(problem, inputs, outputs, settings, block_bytes)

@@ -22,9 +22,6 @@ from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.out_of_core.plane_cache import Amendment, PlaneCache
 
-_BY_BUCKET = ("outputs", "gram")
-_PLAIN = tuple(name for name in WorkingSets._fields if name not in _BY_BUCKET)
-
 
 class AtHand(NamedTuple):
     """NumPy arrays of the shapes of a block; a place without a row has weight and gap 0."""
@@ -50,6 +47,16 @@ def _empty(task: Task, sets: WorkingSets, slots: AnyArray) -> AtHand:
     task.terms.cap[:] = 0
     sets.multipliers[:] = 0
     return AtHand(task, sets, np.array(slots), np.zeros(len(slots)))
+
+
+def _of_bucket(task: Task, sets: WorkingSets, bucket: int) -> PyTree:
+    """What is by bucket."""
+    return task.inputs[bucket], task.outputs[bucket], sets.outputs[bucket], sets.gram[bucket]
+
+
+def _of_rows(task: Task, sets: WorkingSets, slots: AnyArray, gaps: AnyArray) -> PyTree:
+    """What all rows have side by side."""
+    return task.terms.cap, task.terms.ridge, sets._replace(outputs=(), gram=()), slots, gaps
 
 
 def _copy_rows(whole: PyTree, places: np.ndarray, part: PyTree, rows: np.ndarray) -> None:
@@ -87,22 +94,11 @@ class GatheredRows:
             ranked = np.argsort(-gaps[own], kind="stable")[:share]
             rows = np.sort(ranked[gaps[own][ranked] > 0])
             places = len(self._own) * share + np.arange(len(rows))
-            for to, part in (
-                (whole.task.inputs, task.inputs),
-                (whole.task.outputs, task.outputs),
-                *((getattr(whole.sets, name), getattr(sets, name)) for name in _BY_BUCKET),
-            ):
-                _copy_rows(to[bucket], places, part[bucket], rows)
+            here = _of_bucket(whole.task, whole.sets, bucket)
+            _copy_rows(here, places, _of_bucket(task, sets, bucket), rows)
             found.append((own.start + rows, own.start + places))
         rows, places = (np.concatenate(each) for each in zip(*found, strict=True))
-        for to, part in (
-            (whole.task.terms.cap, task.terms.cap),
-            (whole.task.terms.ridge, task.terms.ridge),
-            *((getattr(whole.sets, name), getattr(sets, name)) for name in _PLAIN),
-            (whole.slots, slots),
-            (whole.gaps, gaps),
-        ):
-            _copy_rows(to, places, part, rows)
+        _copy_rows(_of_rows(*whole), places, _of_rows(task, sets, slots, gaps), rows)
         self._own[number] = _Own(rows, places, self._counts(whole, places))
 
     @property

@@ -262,16 +262,16 @@ class PlaneCache:
           DamagedFile: a file is not there, or not as it was written.
         """
         for held in contents:
-            if held is not None:
-                self._check(held)
+            try:
+                if held is not None:
+                    self._read(held, sealed=True)
+            except (OSError, ValueError) as error:
+                raise DamagedFile(f"planes of a checkpoint: {error}") from error
         self._held = list(contents)
 
     def in_files(self, contents: Contents) -> Contents:
         """The same, all of them in files that are on the disk."""
-        found = []
-        for number, held in enumerate(contents):
-            found.append(None if held is None else self._on_disk(number, held))
-        return tuple(found)
+        return tuple(held and self._on_disk(number, held) for number, held in enumerate(contents))
 
     def _on_disk(self, number: int, held: Held) -> Held:
         """The same in a file, as it is now."""
@@ -330,12 +330,6 @@ class PlaneCache:
             raise archive.damaged("is of another checkpoint")
         with archive.refusing():
             return from_plain(archive.header["planes"], archive.arrays, _RECORDS)
-
-    def _check(self, held: Held) -> None:
-        try:
-            self._read(held, sealed=True)
-        except (OSError, ValueError) as error:
-            raise DamagedFile(f"planes of a checkpoint: {error}") from error
 
 
 def names_in(contents: Sequence[Held | None]) -> set[str]:

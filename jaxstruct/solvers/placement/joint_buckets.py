@@ -36,7 +36,15 @@ def joint_buckets(
     Raises:
       ValueError: the examples of a process do not fit the problem, or not those of the others.
     """
-    processes.check_alike(_kinds(inputs))
+    # what decides who asks the others for lengths
+    buckets = len(inputs.parts) if isinstance(inputs, Buckets) else None
+    stores = len(ragged_leaves(inputs))
+    processes.check_alike(
+        {
+            "the number of buckets of inputs": buckets,
+            "the number of ragged stores of inputs": stores,
+        }
+    )
     others = _others(processes)
     x, y = processes.agree(
         lambda: checked_buckets(problem, inputs, outputs, example_weights, others)
@@ -44,15 +52,6 @@ def joint_buckets(
     counts = np.array(processes.gather([len(own) for own in x.index]))
     _check_shapes(processes, x, y)
     return *_with_borrowed(processes, counts, x, y), counts
-
-
-def _kinds(inputs: PyTree) -> dict[str, Any]:
-    """What decides who asks the others for lengths."""
-    buckets = len(inputs.parts) if isinstance(inputs, Buckets) else None
-    return {
-        "the number of buckets of inputs": buckets,
-        "the number of ragged stores of inputs": len(ragged_leaves(inputs)),
-    }
 
 
 def _others(processes: Processes) -> Others:

@@ -38,7 +38,6 @@ from jaxstruct.solvers.n_slack.sweeps import sweeps_pass
 from jaxstruct.solvers.n_slack.task import Places, Task, sizes_of
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms
-from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.placement.exchange import Exchange, exchanging_pass
 from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
 
@@ -213,16 +212,16 @@ class Shards(OneDevice):
         self._sharding = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names))
         self._same = NamedSharding(self.mesh, PartitionSpec())
         host = jax.tree.map(np.asarray, whole._replace(counts=None))
-        terms = jax.tree.map(lambda leaf: leaf[self._order] if leaf.ndim else leaf, host.terms)
-        self._hold(
+        terms = host.own_terms(self._order)
+        super().__init__(
             self.put_on_all(problem),
             self.put(host._replace(terms=terms)),
-            tuple(self._part(host, shard, examples) for shard in range(count)),
-            self._terms_of_all(terms),
             sizes,
+            [(self.first + shard,) for shard in range(count)],  # whatever process has a shard
+            tuple(self._part(host, shard, examples) for shard in range(count)),
+            terms._replace(cap=self.gathered(terms.cap), ridge=self.gathered(terms.ridge)),
             processes,
             self.first,
-            [(self.first + shard,) for shard in range(count)],  # whatever process has a shard
         )
 
     def _part(self, host: Task, shard: int, examples: np.ndarray) -> Task:
@@ -230,20 +229,11 @@ class Shards(OneDevice):
             each = leaf.shape[0] // len(self._own)
             return leaf[shard * each : (shard + 1) * each]
 
-        own = self._order[self._rows_of(shard)]
-        terms = jax.tree.map(lambda leaf: leaf[own] if leaf.ndim else leaf, host.terms)
+        own = cut(self._order)
         inputs, outputs = jax.tree.map(cut, (host.inputs, host.outputs))
         real = examples[own] >= 0
         counts = tuple(np.int32(np.sum(real[place])) for place in bucket_slices(outputs))
-        return Task(inputs, outputs, terms, counts)
-
-    def _rows_of(self, shard: int) -> slice:
-        """Which of the rows of this process one of its shards has."""
-        each = len(self._order) // len(self._own)
-        return slice(shard * each, (shard + 1) * each)
-
-    def _terms_of_all(self, terms: Penalty) -> Penalty:
-        return jax.tree.map(lambda leaf: self.gathered(leaf) if leaf.ndim else leaf, terms)
+        return Task(inputs, outputs, host.own_terms(own), counts)
 
     def call_oracles(
         self, options: OracleOptions, *given: Any
@@ -336,12 +326,6 @@ class Shards(OneDevice):
         """The certificate of the first process; one message."""
         return Certificate(*self.processes.gather_numbers(certificate)[0].tolist())
 
-    def in_shards(self, sets: WorkingSets) -> WorkingSets:
-        """Working sets in the order of buckets, placed."""
-        flat = sets._replace(outputs=(), gram=())
-        flat = jax.tree.map(lambda leaf: np.asarray(leaf)[self._order], flat)
-        return self.put(flat._replace(outputs=sets.outputs, gram=sets.gram))
-
     def in_buckets(self, flat: AnyArray) -> np.ndarray:
         """A flat array [N, ...] over the shards in the order of buckets, of this process."""
         return self.own(flat)[self._back]
@@ -353,14 +337,16 @@ class Shards(OneDevice):
 
     def place(self, state: State) -> State:
         """A state in the order of buckets, on the mesh."""
-        weights = self.put_on_all(jax.tree.map(np.asarray, state.weights))
-        gaps, slots, span = state.block_gaps, state.slots, state.span
+        flat = state.sets._replace(outputs=(), gram=()), state.slots, state.span, state.block_gaps
+        *flat, gaps = jax.tree.map(lambda leaf: np.asarray(leaf)[self._order], flat)
+        sets, slots, span = self.put(flat)
+        outputs, gram = self.put((state.sets.outputs, state.sets.gram))
         return state._replace(
-            weights=weights,
-            sets=self.in_shards(state.sets),
-            block_gaps=None if gaps is None else self.gathered(np.asarray(gaps)[self._order]),
-            slots=None if slots is None else self.put(np.asarray(slots)[self._order]),
-            span=None if span is None else self.put(np.asarray(span)[self._order]),
+            weights=self.put_on_all(jax.tree.map(np.asarray, state.weights)),
+            sets=sets._replace(outputs=outputs, gram=gram),
+            block_gaps=self.gathered(gaps),
+            slots=slots,
+            span=span,
         )
 
     def taken(self, tree: PyTree) -> PyTree:
@@ -375,18 +361,17 @@ class Shards(OneDevice):
 
     def end(self, state: State) -> State:
         """A state of the mesh in the order of buckets, on one device; of this process."""
-        flat = state.sets._replace(outputs=(), gram=())
-        flat = jax.tree.map(lambda leaf: jax.device_put(self.in_buckets(leaf)), flat)
-        outputs = self.taken(state.sets.outputs)
+        flat = state.sets._replace(outputs=(), gram=()), state.slots, state.span
+        sets, slots, span = jax.tree.map(lambda leaf: jax.device_put(self.in_buckets(leaf)), flat)
         gram = tuple(jax.device_put(self._own_gram(block)) for block in state.sets.gram)
-        sets, gaps, slots = flat._replace(outputs=outputs, gram=gram), state.block_gaps, state.slots
+        gaps = state.block_gaps
         if gaps is not None:
             begin = sum(self._sizes[: self.processes.here])
             gaps = gaps[begin : begin + self.rows][self._back]
         return state._replace(
             weights=self.taken(state.weights),
-            sets=sets,
+            sets=sets._replace(outputs=self.taken(state.sets.outputs), gram=gram),
             block_gaps=gaps,
-            slots=None if slots is None else jax.device_put(self.in_buckets(slots)),
-            span=None if state.span is None else jax.device_put(self.in_buckets(state.span)),
+            slots=slots,
+            span=span,
         )

@@ -16,7 +16,6 @@ from jaxstruct.core.checks import (
     FINEST,
     NoOutput,
     checked_example_weights,
-    checked_number,
     checked_size,
     kind_and_text_of,
     text_of,
@@ -38,17 +37,6 @@ _FIELDS = Partial, contract.Oracles, contract.Differences, contract.InferenceFac
 
 LOOKED_AT = 1 << 22
 """Numbers that are looked at together."""
-
-
-def rounding(dtype: jnp.dtype) -> float:
-    """How far, relative to P, the dual may exceed the primal through rounding alone."""
-    return 10 * FINEST.get(str(dtype), 1e-3)
-
-
-def check_callback(callback: Any) -> None:
-    """Raise ValueError unless it is None or a function."""
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function of a Progress, got {text_of(callback)}")
 
 
 def check_batch(batch: Any) -> None:
@@ -105,31 +93,6 @@ def check_known(problem: Problem, formulation: Formulation) -> None:
             f"{formulation.name} proves a hard margin by a multiple of w, which does not multiply "
             "known potentials: take svm1 with a large C, whose optimum is the same from some C on"
         )
-
-
-def check_run(
-    C: float,
-    tolerance: float | None,
-    epsilon: float | None,
-    max_passes: int,
-    min_margin: float,
-    dtype: jnp.dtype,
-) -> None:
-    """Check the numbers of a run.
-
-    Raises:
-      ValueError: C, tolerance, epsilon, max_passes or min_margin is out of its range, no stopping
-        rule is left, or the dtype cannot certify the tolerance.
-    """
-    if tolerance is None and epsilon is None:
-        raise ValueError("tolerance and epsilon are both None: give at least one stopping rule")
-    stops = {"tolerance": tolerance, "epsilon": epsilon}
-    numbers = {"C": C, "min_margin": min_margin} | {k: v for k, v in stops.items() if v is not None}
-    for name, value in numbers.items():
-        checked_number(name, value, strict=True)
-    if tolerance is not None:
-        check_certifiable("tolerance", tolerance, dtype)
-    checked_size("max_passes", max_passes)
 
 
 def _scalar_advice(tree: PyTree, leaf: Any) -> str:

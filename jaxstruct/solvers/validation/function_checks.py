@@ -48,7 +48,7 @@ def returned(
       ValueError: it fails, or returns something else.
     """
     try:
-        found = jax.eval_shape(lambda function, given: function(*given), function, given)
+        found = jax.eval_shape(function, *given)
     except Exception as error:
         arguments = ", ".join(map(outline, given))
         reason = " ".join(str(error).split(". ")[0].split())
@@ -128,10 +128,6 @@ def _check_model(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
     return theta
 
 
-def _two_above(best_above: Callable, theta: PyTree, y: PyTree, above: Any) -> PyTree:
-    return best_above(theta, y, 2, above)  # k is no array
-
-
 def _check_oracles(oracles: Oracles, dtype: Any, theta: PyTree, y: PyTree) -> None:
     one = output_of(y)
     output, level = an_output(one), jax.ShapeDtypeStruct((), jnp.int32)
@@ -171,10 +167,13 @@ def _check_oracles(oracles: Oracles, dtype: Any, theta: PyTree, y: PyTree) -> No
     contract = "y_true -> y[K], a leading axis before an output"
     check("all_outputs", contract, (y,), listed, "outputs [K, ...]")
     if (function := oracles.best_above) is not None:
-        listing = jax.tree_util.Partial(_two_above, function)
         contract = "(theta, y_true, k, above) -> (y[k], bool[k])"
         wanted = several(one, 2), jax.ShapeDtypeStruct((2,), bool)
-        returned("oracles.best_above", contract, listing, (theta, y, scale), wanted)
+
+        def two_above(theta: PyTree, y: PyTree, above: Any) -> PyTree:
+            return function(theta, y, 2, above)  # k is no array
+
+        returned("oracles.best_above", contract, two_above, (theta, y, scale), wanted)
 
 
 def _check_space(problem: Problem, x: PyTree, y: PyTree, theta: PyTree) -> None:

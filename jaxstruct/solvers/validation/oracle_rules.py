@@ -288,32 +288,6 @@ def listing(
     return {rule: broken.astype(jnp.float32) for rule, broken in found.items()}
 
 
-def _oracle_excess(
-    problem: Problem,
-    oracle: str,
-    terms: Penalty,
-    theta: PyTree,
-    y_true: PyTree,
-    given: Candidates,
-    scores: Array,
-) -> tuple[Excess, PyTree]:
-    """(what the oracle's answer breaks at one theta, the answer)."""
-    found = most_violated(problem, oracle, terms, theta, y_true)
-    truth = problem.model.score(theta, output_of(y_true))
-    values = violation(given.losses, truth - scores, terms)
-    values = jnp.where(given.wrong, values, -jnp.inf)
-    best = jnp.maximum(jnp.max(values), 0)  # an oracle may answer y_true, of H = 0
-    size = 1 + jnp.max(jnp.abs(jnp.where(given.wrong, values, 0))) + jnp.max(jnp.abs(scores))
-    claim, excess = jnp.abs(found.claim), {}
-    if oracle == "contenders":
-        answered = same_output(y_true, found.output) & jnp.isfinite(found.value)
-        excess["includes_truth"] = answered.astype(size.dtype)
-        claim = jnp.where(answered, 0, claim)
-    missed = jnp.maximum(best - jnp.maximum(found.bound, 0), 0)
-    excess |= {"claim": share_of(claim, size), "missed": share_of(missed, size)}
-    return excess, found.output
-
-
 def _of_example(
     problem: Problem,
     oracle: str,
@@ -335,17 +309,29 @@ def _of_example(
         size = jnp.max(jnp.abs(scores)) + largest_of(theta)
         best = jnp.max(jnp.where(given.other, scores, -jnp.inf))
         lost = jnp.any(jnp.isnan(scores)) | ~jnp.isfinite(largest_of(theta))
-        # Margins of the size of the losses, from well below to above: there H decides by both.
-        part = (1 + number) / draws * jnp.maximum(jnp.max(given.losses), 0.5)
-        factor = jnp.where(number == draws - 1, 1, share_of(part, spread)).astype(scores.dtype)
-        excess, answer = _oracle_excess(
-            problem, oracle, terms, scaled(theta, factor), y_true, given, factor * scores
-        )
-        return {
+        excess = {
             "finite": lost.astype(size.dtype),
             "decode": share_of(best - scores[1 + number], size),
             "truth": share_of(scores[0] - scores[1 + number], size),
-        } | excess, answer
+        }
+        # Margins of the size of the losses, from well below to above: there H decides by both.
+        part = (1 + number) / draws * jnp.maximum(jnp.max(given.losses), 0.5)
+        factor = jnp.where(number == draws - 1, 1, share_of(part, spread)).astype(scores.dtype)
+        theta, scores = scaled(theta, factor), factor * scores
+        found = most_violated(problem, oracle, terms, theta, y_true)
+        truth = problem.model.score(theta, output_of(y_true))
+        values = violation(given.losses, truth - scores, terms)
+        values = jnp.where(given.wrong, values, -jnp.inf)
+        size = 1 + jnp.max(jnp.abs(jnp.where(given.wrong, values, 0))) + jnp.max(jnp.abs(scores))
+        claim = jnp.abs(found.claim)
+        if oracle == "contenders":
+            answered = same_output(y_true, found.output) & jnp.isfinite(found.value)
+            excess["includes_truth"] = answered.astype(size.dtype)
+            claim = jnp.where(answered, 0, claim)
+        best = jnp.maximum(jnp.max(values), 0)  # an oracle may answer y_true, of H = 0
+        missed = jnp.maximum(best - jnp.maximum(found.bound, 0), 0)
+        excess |= {"claim": share_of(claim, size), "missed": share_of(missed, size)}
+        return excess, found.output
 
     excess, answers = jax.lax.map(of_draw, jnp.arange(draws))
     excess = jax.tree.map(jnp.max, excess)

@@ -75,17 +75,6 @@ MOST_CERTAIN = 256
 """Of so many outputs marginals are taken where one is certain."""
 
 
-def _refusal(function: Callable, arguments: tuple) -> str | None:
-    """What a function says that cannot serve this loss or theta."""
-    try:
-        jax.eval_shape(function, *arguments)
-    except ValueError as error:
-        return str(error)
-    except Exception:
-        return None  # `call` names it
-    return None
-
-
 def compared_functions(
     problem: Problem, x: PyTree, y: PyTree, listed: PyTree
 ) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -129,11 +118,14 @@ def compared_functions(
         if function is None or of_list or few or loose:
             continue
         if "k_best" in field:
-            function = Partial(_with_count, function)
-        words = _refusal(function, arguments)
-        if words is not None:
-            refused[f"inference.{field}"] = words
+            function = partial(_with_count, function)
+        try:
+            jax.eval_shape(function, *arguments)
+        except ValueError as error:  # what it says that cannot serve this loss or theta
+            refused[f"inference.{field}"] = str(error)
             continue
+        except Exception:
+            pass  # `returned` names it
         returned(f"inference.{field}", contract, function, arguments, wanted)
         names += ["log_partition"] * (field == "marginals") + [field]
     return tuple(names), refused
@@ -446,10 +438,7 @@ def _functions_to_compare(problem: Problem, x: PyTree) -> tuple[str, ...]:
             any(part is one for one in own) for part in parts if isinstance(part, Partial)
         )
 
-    names = (
-        "plane_scores", "combine", "add", "gram_action", "plane_values", "add_planes", "plane_gram",
-        "plane_norms",
-    )  # fmt: skip
+    names = [name for name in Space._fields if name not in ("squared_norm", "differences")]
     found = tuple(name for name in names if not is_of_this_model(getattr(problem.space, name)))
     if problem.space.differences is not None:
         found += ("differences.values", "differences.add")
