@@ -171,11 +171,11 @@ CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
     "pickle": (
         lambda h, m: (m.update({MEMBER: _of_array(np.array([{}], object))}),
                       h["arrays"].update({FIRST: {"dtype": "|O", "shape": [1]}})),
-        "of object",
+        "cannot be read: Object arrays",
     ),
-    "no array": (lambda h, m: m.update({MEMBER: b"x" * 200}), "without a proper head"),
-    "short array": (lambda h, m: m.update({MEMBER: m[MEMBER][:-1]}), "in 23 bytes"),
-    "long array": (lambda h, m: m.update({MEMBER: m[MEMBER] + b"x"}), "in 25 bytes"),
+    "no array": (lambda h, m: m.update({MEMBER: b"x" * 200}), "cannot be read"),
+    "short array": (lambda h, m: m.update({MEMBER: m[MEMBER][:-1]}), "got 23"),
+    "long array": (lambda h, m: m.update({MEMBER: m[MEMBER] + b"x"}), "and bytes behind it"),
     "names twice": (
         lambda h, m: _fields(h, "features")["names"].update(tuple=["a", "a", "b"]),
         "features does not hold together: names has a text twice",

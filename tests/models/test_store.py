@@ -66,7 +66,7 @@ def test_what_is_damaged_is_refused(folder, tmp_path) -> None:
     np.save(folder / "values.npy", values[:-1])
     is_refused("'values.npy' of .*, its header says")
     (folder / "values.npy").write_bytes(b"PK")
-    is_refused("'values.npy' without a proper head")
+    is_refused("'values.npy' that cannot be read")
     (folder / "values.npy").unlink()
     is_refused("values.npy", FileNotFoundError)
     refused("there is no store in", open_store, tmp_path, error=FileNotFoundError)
