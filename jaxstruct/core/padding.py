@@ -178,9 +178,6 @@ def bucket_shapes(
     Raises:
       ValueError: as `bucketed`.
     """
-    if not ragged_leaves(inputs):
-        x, y = _as_buckets(inputs, outputs)
-        return [(len(x.index[0]), _one(x.parts[0]), _one(y.parts[0]))]
     layout = layout_of(padding, inputs, outputs)
     longest = (padded_part(padding, inputs, outputs, some, some) for some in layout.longest)
     return [(len(own), *map(_one, pair)) for own, pair in zip(layout.index, longest, strict=True)]
