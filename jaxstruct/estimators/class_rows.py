@@ -105,11 +105,7 @@ def read_training(
     if are_named(X):
         rows: Rows = read_rows("X", X)
         features = fit_features(rows, constant=constant)
-        assert features.index is not None, "named rows have an index"
-        estimator.n_features_in_ = features.columns  # pyright: ignore[reportAttributeAccessIssue]
-        estimator.feature_names_in_ = np.array(  # pyright: ignore[reportAttributeAccessIssue]
-            features.index.names, dtype=object
-        )
+        set_features(estimator, features)
     else:
         X, y = validate_data(
             estimator, X, y, multi_output=multi_output, y_numeric=False, **_NUMBERS
@@ -120,6 +116,13 @@ def read_training(
             rows = rows._replace(names=column_names("X", names))
         features = fit_features(rows, constant=constant)
     return features, dense_or_sparse(features, "X", rows), y
+
+
+def set_features(estimator: Any, features: FeatureEncoding) -> None:
+    """Set `n_features_in_`, and `feature_names_in_` where columns have names."""
+    estimator.n_features_in_ = features.columns
+    if features.index is not None:
+        estimator.feature_names_in_ = np.array(features.index.names, dtype=object)
 
 
 def scores_of(rows: DenseRows | SparseRows, weights: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from jaxstruct.estimators.base import (
     share_right,
     with_parameters,
 )
-from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class
+from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class, set_features
 
 
 @with_parameters
@@ -67,9 +67,7 @@ class SequenceLabeller(ListEstimator):
         codec = codec_of_lists(y, None, "sequences", offsets, fit_open_codec, "y")
         features = fit_features(rows, min_count=self.min_count)
         self.encoding_, self.classes_ = ChainEncoding(features, codec), label_array(codec.classes)
-        self.n_features_in_ = features.columns
-        if features.index is not None:
-            self.feature_names_in_ = np.array(features.index.names, dtype=object)
+        set_features(self, features)
         outputs = self.encoding_.outputs(y)
         weights = example_weights(sample_weight, len(y))
         columns, loss = columns_of_class(features), self._loss(outputs, weights)
