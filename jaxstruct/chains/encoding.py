@@ -19,7 +19,6 @@ from jaxstruct.core.feature_encoding import (
     dense_or_sparse,
     fit_features,
     inputs_of,
-    sparse_columns,
     sparse_from,
 )
 from jaxstruct.core.feature_rows import read_sequences
@@ -77,10 +76,6 @@ class ChainEncoding(NamedTuple):
         """The labels of n sequences, such as `predict` returns them; these are not needed."""
         del sequences
         return decode_lists(self.codec, outputs)
-
-    def to_store(self, inputs: ChainInput, outputs: Ragged) -> dict[str, np.ndarray]:
-        """The columns of ragged sequences of sparse tokens and their labels."""
-        return sparse_columns(inputs.features, outputs.rows)
 
     def from_store(self, arrays: Mapping[str, np.ndarray]) -> tuple[ChainInput, Ragged]:
         """(inputs, outputs) of these columns."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import tokenize
 import zipfile
@@ -44,7 +43,8 @@ _LONGEST = 300
 """Characters of an error's own text within ours."""
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OverflowError,
-    RecursionError, MemoryError, ValueError, TypeError, LookupError,
+    RecursionError, MemoryError, ValueError, TypeError, LookupError, SyntaxError,
+    tokenize.TokenError,
 )  # fmt: skip
 """How parsing bytes of unknown origin ends."""
 
@@ -180,14 +180,14 @@ class Archive:
         return DamagedFile(f"{self.schema.name} {self.path} {what}: it is damaged; save it again")
 
     @contextlib.contextmanager
-    def refusing(self) -> Iterator[None]:
-        """Within, whatever parsing ends in is an error that names the file."""
+    def refusing(self, words: str = "does not hold together") -> Iterator[None]:
+        """Within, whatever parsing ends in is an error that names the file and says `words`."""
         try:
             yield
         except (ArchiveError, DamagedFile):
             raise
         except _BROKEN as error:
-            raise self.error(f"does not hold together: {one_line(error)}") from error
+            raise self.error(f"{words}: {one_line(error)}") from error
 
     def read(
         self,
@@ -244,12 +244,15 @@ class Archive:
                 f"has the members {text_of(names)}, its header names {text_of(named)}: some are "
                 "missing or too many"
             )
-        for (name, entry), info in zip(table.items(), infos[1:], strict=True):
+        for name, entry in table.items():
             if wanted(name):
-                with archive.open(info) as member:
-                    dtype, shape, _ = self._head(member, name, entry, info.file_size)
-                    body = bytearray(member.read())  # an array of it can be written to
-                    self.arrays[name] = np.ndarray(shape, dtype, body)
+                with (
+                    archive.open(f"{name}.npy") as member,
+                    self.refusing(f"has an array {name!r} that cannot be read"),
+                ):
+                    array, more = npy.read_array(member, allow_pickle=False), member.read(1)
+                self._check_array(name, array, entry, whole=not more)
+                self.arrays[name] = array
 
     def _take_header(self, content: bytes) -> None:
         """The header, its format and version checked before anything else."""
@@ -273,29 +276,14 @@ class Archive:
             f"{self.schema.version}: use the jaxstruct that wrote it{maker}"
         )
 
-    def _head(
-        self, stream: Any, name: str, entry: Any, size: int
-    ) -> tuple[np.dtype, tuple[int, ...], int]:
-        """(dtype, shape, where it begins) of an array, as the header says, and no byte more.
-
-        Args:
-          stream: at its beginning. entry: of the header's table. size: bytes of head and body.
-        """
-        try:
-            if npy.read_magic(stream) != (1, 0):
-                raise ValueError("is of another format")
-            shape, by_columns, dtype = npy.read_array_header_1_0(stream)
-        except (ValueError, TypeError, SyntaxError, tokenize.TokenError) as error:
-            raise self.error(
-                f"has an array {name!r} without a proper head: {one_line(error)}"
-            ) from error
+    def _check_array(self, name: str, array: np.ndarray, entry: Any, *, whole: bool) -> None:
+        """Raise ArchiveError unless it is as the header's entry says, and no byte more."""
         said = {key: entry[key] for key in ("dtype", "shape")}
-        if _entry(dtype, shape) != said or by_columns or dtype.str not in DTYPES:
-            raise self.error(f"has an array {name!r} of {dtype} {shape}, its header says {said}")
-        begin = stream.tell()
-        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size - begin:
-            raise self.error(f"has an array {name!r} of {dtype} {shape} in {size - begin} bytes")
-        return dtype, shape, begin
+        found = f"has an array {name!r} of {array.dtype} {array.shape}"
+        if _entry(array.dtype, array.shape) != said or array.dtype.str not in DTYPES:
+            raise self.error(f"{found}, its header says {said}")
+        if not whole:
+            raise self.error(f"{found}, and bytes behind it")
 
     def open_folder(self, *, check: bool = False) -> None:
         """Read the header of a folder and memory-map its arrays.
@@ -323,15 +311,15 @@ class Archive:
     def _mapped(self, path: Path, entry: Any, check: bool) -> np.ndarray:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
-            dtype, shape, begin = self._head(stream, path.name, entry, size)
             if check and _digest(stream, size).decode() != entry["sha256"]:
                 raise self.error(
                     f"has an array {path.name!r} that does not have its digest: it is damaged, "
                     "make it again"
                 )
-            if math.prod(shape) == 0:  # no bytes, which cannot be mapped
-                return np.empty(shape, dtype)
-        return np.memmap(path, dtype, "r", begin, shape)
+        with self.refusing(f"has an array {path.name!r} that cannot be read"):
+            array = npy.open_memmap(path, mode="r")
+        self._check_array(path.name, array, entry, whole=size == array.offset + array.nbytes)
+        return array
 
     def entry(self, name: str, kind: type | tuple = object) -> Any:
         """One entry of the header."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.in_turn import Row, entry, in_turn, put
+from jaxstruct.core.in_turn import entry, in_turn, put
 from jaxstruct.core.loops import when
 from jaxstruct.core.types import Array
 
@@ -59,7 +59,7 @@ class _Search(NamedTuple):
     end: Array
 
 
-def _step(costs: Array | Row, dual: _Dual, now: _Search) -> _Search:
+def _step(costs: Array, dual: _Dual, now: _Search) -> _Search:
     """Looks at the edges of one row, and closes the nearest column."""
     M = dual.v.shape[0]
     edges = entry(costs, now.row)
@@ -112,10 +112,9 @@ def _moved_up(dual: _Dual, row: Array, found: _Search) -> _Dual:
     return _Dual(choice, owner, u, v)
 
 
-def _assigned(costs: Array | Row, rows: Array | Row) -> Array:
+def _assigned(costs: Array, rows: Array) -> Array:
     N, M = costs.shape[0], costs.shape[1] - 1
-    table = costs.table if isinstance(costs, Row) else costs
-    dtype = table.dtype
+    dtype = costs.dtype
     inf = jnp.asarray(jnp.inf, dtype)
 
     def come_in(row: Array, dual: _Dual) -> _Dual:

@@ -43,65 +43,6 @@ def as_buckets(tree: PyTree) -> Buckets:
     return Buckets((tree,), (np.arange(rows_of(tree)),))
 
 
-def in_order(buckets: Buckets) -> list[PyTree]:
-    """Buckets in the caller's order: a list of n pytrees, example i at position i.
-
-    Args:
-      buckets: of `predict`, for instance, whose leaves are [n_b, ...].
-
-    Returns:
-      n pytrees of arrays without the leading axis, each padded as its bucket is. (They are no one
-      array, since buckets are padded to different sizes; where all have one shape, numpy.stack
-      makes it.)
-
-    Raises:
-      ValueError: it is no Buckets, or its index does not number every example once.
-    """
-    _check_index("buckets", buckets)
-    rows: list[PyTree] = [None] * sum(map(len, buckets.index))
-    for part, index in zip(buckets.parts, buckets.index, strict=True):
-        leaves, structure = jax.tree.flatten(part)
-        leaves = [np.asarray(leaf) for leaf in leaves]
-        for row, example in enumerate(index):
-            rows[example] = jax.tree.unflatten(structure, [leaf[row] for leaf in leaves])
-    return rows
-
-
-def _check_index(name: str, buckets: Buckets) -> None:
-    """Raise ValueError unless it is Buckets with one index entry a row, 0..n-1 each once."""
-    if not isinstance(buckets, Buckets) or not all(isinstance(f, (tuple, list)) for f in buckets):
-        raise ValueError(
-            f"{name} must be Buckets of a tuple of parts and a tuple of index arrays, got "
-            f"{text_of(buckets)}"
-        )
-    if len(buckets.parts) != len(buckets.index) or not buckets.parts:
-        raise ValueError(
-            f"{name} has {len(buckets.parts)} parts and {len(buckets.index)} index arrays: "
-            "Buckets need one index array a part, and at least one part"
-        )
-    for number, (part, index) in enumerate(zip(buckets.parts, buckets.index, strict=True)):
-        rows = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(part)}
-        if rows != {(len(index),)}:
-            found = ", ".join(sorted(str(*shape) for shape in rows)) or "no"
-            raise ValueError(f"{name}.parts[{number}] has {found} rows, its index {len(index)}")
-    every = np.sort(np.concatenate(buckets.index))
-    if not np.array_equal(every, np.arange(every.size)):
-        raise ValueError(f"{name}.index must number every example 0..n-1 exactly once")
-
-
-def check_buckets(inputs: Buckets, outputs: Buckets | None) -> None:
-    """Raise ValueError unless both hold the same examples in the same buckets (None: inputs)."""
-    _check_index("inputs", inputs)
-    if outputs is None:
-        return
-    _check_index("outputs", outputs)
-    counts = [len(index) for index in inputs.index]
-    if counts != [len(index) for index in outputs.index] or not all(
-        np.array_equal(a, b) for a, b in zip(inputs.index, outputs.index, strict=True)
-    ):
-        raise ValueError("inputs and outputs must be bucketed alike: their index arrays differ")
-
-
 def typed(dtype: jnp.dtype, tree: PyTree) -> PyTree:
     """NumPy's arrays with floats in the dtype of the run."""
 

@@ -141,14 +141,6 @@ def as_array(name: str, value: object, expected: str) -> np.ndarray:
     return array
 
 
-def check_integers(name: str, array: np.ndarray, shape: tuple[int, ...] | None = None) -> None:
-    """Raise ValueError unless an array holds integers (and has the shape, where one is given)."""
-    if shape is not None and np.shape(array) != shape:
-        raise ValueError(f"{name} must be {list(shape)} integers, got shape {np.shape(array)}")
-    if np.asarray(array).dtype.kind not in "iu":
-        raise ValueError(f"{name} must be integers, got dtype {np.asarray(array).dtype}")
-
-
 def check_one_each(name: str, lengths: np.ndarray, of: str, wanted: np.ndarray) -> None:
     """Raise ValueError unless each of n lists has as many entries as its example in another one.
 
@@ -198,7 +190,8 @@ def check_sparse(name: str, indices: np.ndarray, values: np.ndarray, d: int, sha
       indices, values: arrays of one shape. d: how many features there are.
       shape: of both, such as "[n, m]".
     """
-    check_integers(f"{name}.indices", indices)
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"{name}.indices must be integers, got dtype {indices.dtype}")
     if indices.ndim != shape.count(",") + 1 or indices.shape != values.shape:
         raise ValueError(
             f"{name}.indices and {name}.values must both be {shape}, got shapes "

@@ -6,11 +6,9 @@ later, in the rows to predict, is dropped, and a warning counts them (`UnseenFea
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,23 +21,16 @@ from jaxstruct.core.types import PyTree, SparseFeatures
 
 
 class UnseenFeatures(UserWarning):
-    """Inputs hold what training did not have: features, which are dropped, or tokens of trees."""
+    """Inputs hold what training did not have: features, which are dropped, or tokens of trees.
 
-
-_listener: ContextVar[Callable[[str, int], None] | None] = ContextVar("listener", default=None)
-
-
-@contextlib.contextmanager
-def report_unseen_to(listener: Callable[[str, int], None]) -> Iterator[None]:
-    """Within, `listener` gets the notice and number of dropped features, and nobody is warned.
-
-    For who encodes one part of the data after the other, and has one warning to give of all.
+    Attributes:
+      count: how many entries there are of them.
     """
-    before = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(before)
+
+    def __init__(self, words: str, count: int = 1) -> None:
+        """What the warning says, and the count."""
+        super().__init__(words)
+        self.count = count
 
 
 class FeatureIndex(NamedTuple):
@@ -69,10 +60,8 @@ def fit_index(counts: Mapping[str, int], *, min_count: int = 1) -> FeatureIndex:
       min_count: at least 1.
 
     Raises:
-      ValueError: `min_count` is below 1, or no feature is left.
+      ValueError: no feature is left.
     """
-    if min_count < 1:
-        raise ValueError(f"min_count: got {min_count}, expected at least 1")
     kept = sorted(name for name, count in counts.items() if count >= min_count)
     if not kept:
         raise ValueError(
@@ -144,9 +133,7 @@ def fit_features(rows: Rows, *, min_count: int = 1, constant: float = 0.0) -> Fe
         raise ValueError(f"min_count must be 1 unless features have names, got {min_count}")
     if isinstance(rows, SparseRows):
         return FeatureEncoding("sparse", None, rows.number_of_features, constant)
-    index = None
-    if rows.names is not None:
-        index = FeatureIndex(rows.names, {name: j for j, name in enumerate(rows.names)})
+    index = None if rows.names is None else index_of_names(rows.names)
     return FeatureEncoding("dense", index, rows.values.shape[1], constant)
 
 
@@ -238,40 +225,27 @@ def inputs_of(
     return SparseFeatures(Ragged(indices, offsets, d), Ragged(values, offsets))
 
 
-def from_scipy(
-    matrix: Any, *, width: int | None = None, offsets: np.ndarray | None = None
-) -> SparseFeatures:
+def from_scipy(matrix: Any, *, offsets: np.ndarray | None = None) -> SparseFeatures:
     """The rows of a SciPy sparse matrix as `SparseFeatures`.
 
     Repeated entries are summed, zeros dropped, the entries of a row sorted by their feature.
 
     Args:
       matrix: [n, d], any SciPy sparse matrix or array (anything with `tocsr`); left as it is.
-      width: m, entries a row is padded to, at least 1.
       offsets: [n + 1] where rows are the tokens of n sequences: sequence i has the rows
         offsets[i] .. offsets[i + 1] - 1. None where each row is an input.
 
     Returns:
       int32 indices and values of the matrix's floating-point dtype (float32 for integers and bool):
       `Ragged` stores of n inputs of as many entries as each has; with offsets, of n sequences of
-      tokens [l, m], m by default the most entries of a token; with width alone, arrays [n, m].
-      Padding has index d and value 0.
+      tokens [l, m], m the most entries of a token. Padding has index d and value 0.
 
     Raises:
-      ValueError: matrix is not sparse or of numbers, width is no integer >= 1, a row has more
-        entries than width, or offsets do not rise from 0 to the number of rows.
+      ValueError: matrix is not sparse or of numbers, or offsets do not rise from 0 to the number of
+        rows.
     """
     rows = rows_of_matrix("matrix", matrix)
-    rows = rows._replace(values=_floats(rows.values))
-    if width is None:
-        return inputs_of(rows, offsets)
-    width, counts = checked_size("width", width), np.diff(rows.offsets)
-    if counts.max(initial=0) > width:
-        raise ValueError(
-            f"width is {width}, but row {int(counts.argmax())} has {counts.max()} entries"
-        )
-    tokens = inputs_of(rows, np.array([0, rows.count]) if offsets is None else offsets, width)
-    return tokens if offsets is not None else SparseFeatures(*(leaf.rows for leaf in tokens))
+    return inputs_of(rows._replace(values=_floats(rows.values)), offsets)
 
 
 def _check_columns(
@@ -299,7 +273,7 @@ def _numbered(encoding: FeatureEncoding, name: str, rows: NamedRows) -> SparseRo
     values = np.array(rows.values, np.float32)
     if (which < 0).any():
         unseen = Counter(rows.names[i] for i in np.flatnonzero(which < 0))
-        report_unseen(_notice(name, unseen), unseen.total())
+        warn(_notice(name, unseen), UnseenFeatures, unseen.total())
     return summed_rows(which, values, rows.offsets, encoding.columns)
 
 
@@ -324,15 +298,6 @@ def summed_rows(
     counts = np.bincount(keys // d, minlength=count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return SparseRows((keys % d).astype(np.int32), values, offsets, columns)
-
-
-def report_unseen(notice: str, count: int) -> None:
-    """Warn of `count` entries that training did not have, or pass the notice to the listener."""
-    listener = _listener.get()
-    if listener is None:
-        warn(notice, UnseenFeatures)
-    else:
-        listener(notice, count)
 
 
 def _notice(name: str, unseen: Counter[str]) -> str:

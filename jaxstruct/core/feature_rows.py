@@ -236,7 +236,7 @@ def _add_mapping(row: Mapping, names: list, values: list, place: Any, r: int) ->
     for key, value in row.items():
         if not isinstance(key, str):
             raise ValueError(f"{place(r)} names a feature {kind_and_text_of(key)}, not a text")
-        if type(value) is str:
+        if isinstance(value, str):
             names.append(f"{key}={value}")
             values.append(1.0)
         elif type(value) is float and math.isfinite(value):
@@ -250,8 +250,6 @@ def _add_mapping(row: Mapping, names: list, values: list, place: Any, r: int) ->
 
 def _entries(key: str, value: Any, place: Any, r: int) -> tuple[list[str], list[float]]:
     """The features that one entry of a mapping stands for, and their values."""
-    if isinstance(value, str):
-        return [f"{key}={value}"], [1.0]
     if isinstance(value, (bool, np.bool_)):
         return ([key], [1.0]) if value else ([], [])
     if isinstance(value, numbers.Real):

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import itertools
 import numbers
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
@@ -206,7 +207,7 @@ def is_open(labels: Iterable[Any]) -> bool:
     return any(label is None or isinstance(label, set) for label in labels)
 
 
-def named(labels: Iterable[Any], name: str = "labels") -> list[Hashable]:
+def named(labels: Iterable[Any]) -> list[Hashable]:
     """The labels that are named, those of sets among them; None names none.
 
     Raises:
@@ -216,7 +217,7 @@ def named(labels: Iterable[Any], name: str = "labels") -> list[Hashable]:
     for i, label in enumerate(labels):
         if label is not None:
             own = sorted(label, key=repr) if isinstance(label, set) else [label]
-            found += [_clean(one, i, name) for one in own]
+            found += [_clean(one, i, "labels") for one in own]
     return found
 
 
@@ -227,7 +228,7 @@ def fit_open_codec(labels: Sequence[Any], classes: Iterable[Hashable] | None = N
     return fit_codec(named(labels) if classes is None else [], classes)
 
 
-def possible(codec: LabelCodec, labels: Sequence[Any], name: str = "labels") -> np.ndarray:
+def possible(codec: LabelCodec, labels: Sequence[Any]) -> np.ndarray:
     """[n, k] bool, which classes n labels may be: of None all, of a set its members.
 
     Raises:
@@ -240,12 +241,12 @@ def possible(codec: LabelCodec, labels: Sequence[Any], name: str = "labels") -> 
             continue
         if isinstance(label, set) and not label:
             raise ValueError(
-                f"{name}[{i}] is an empty set: name the labels that it may be, or None"
+                f"labels[{i}] is an empty set: name the labels that it may be, or None"
             )
         try:
             table[i, encode(codec, named([label]))] = True
         except ValueError as error:
-            raise ValueError(str(error).replace("labels[0]", f"{name}[{i}]", 1)) from None
+            raise ValueError(str(error).replace("labels[0]", f"labels[{i}]", 1)) from None
     return table
 
 
@@ -303,20 +304,26 @@ def decode_lists(codec: LabelCodec, outputs: Ragged) -> list[list[Hashable]]:
 
 
 def codec_of_lists(
-    labels: Any, classes: Any, of: str, offsets: np.ndarray, fit: Callable = fit_codec
+    labels: Any,
+    classes: Any,
+    of: str,
+    offsets: np.ndarray,
+    fit: Callable = fit_codec,
+    name: str = "labels",
 ) -> LabelCodec:
     """The codec of n lists of labels; ValueError unless each entry of n examples has one.
 
     Args:
       classes: as in `fit_codec`. of: what the examples are called. offsets: [n + 1] of theirs.
       fit: makes the codec, `fit_open_codec` where some labels may be None or sets.
+      name: of the labels, for messages.
     """
-    flat, bounds = flat_labels(labels)
-    check_one_each("labels", np.diff(bounds), of, np.diff(offsets))
+    flat, bounds = flat_labels(labels, name)
+    check_one_each(name, np.diff(bounds), of, np.diff(offsets))
     with placed_errors(offsets):
         codec = fit(flat, classes)
     if len(codec.classes) < 2:
-        raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
+        raise ValueError(f"{name} must name at least two labels, got {codec.classes} alone")
     return codec
 
 
@@ -347,17 +354,13 @@ def placed_errors(offsets: np.ndarray) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(_placed(str(error), offsets)) from None
-
-
-def _placed(message: str, offsets: np.ndarray) -> str:
-    """A message of all labels, with list and place in front where it had a number."""
-    front, found, rest = message.partition("]")
-    number = front.removeprefix("labels[")
-    if not found or not number.isdigit():
-        return message
-    i = int(np.searchsorted(offsets, int(number), side="right")) - 1
-    return f"labels[{i}][{int(number) - offsets[i]}]{rest}"
+        numbered = re.match(r"labels\[(\d+)\]", str(error))
+        if numbered is None:
+            raise
+        number = int(numbered[1])
+        i = int(np.searchsorted(offsets, number, side="right")) - 1
+        message = f"labels[{i}][{number - offsets[i]}]{str(error)[numbered.end() :]}"
+        raise ValueError(message) from None
 
 
 def decode(codec: LabelCodec, indices: ArrayLike) -> list[Hashable]:

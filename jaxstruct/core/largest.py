@@ -19,10 +19,8 @@ def k_largest(k: int, values: Array, others: PyTree = (), axis: int = 0) -> tupl
       values: floats. others: arrays of the same shape; the entries at the same places are returned.
     """
     values = jnp.where(values == 0, 0, values)
-    top, places = jax.lax.top_k(jnp.moveaxis(values, axis, -1), k)
-    places = jnp.moveaxis(places, -1, axis)
-    taken = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, places, axis), others)
-    return jnp.moveaxis(top, -1, axis), taken
+    top, places = jax.lax.top_k(values, k, axis=axis)
+    return top, jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, places, axis), others)
 
 
 def largest(scores: Array, k: int) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
+from jaxstruct.core.buckets import Buckets, as_buckets
 from jaxstruct.core.contract import Padding, Truth, output_of
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.sizes import bucket_lengths
@@ -23,10 +23,6 @@ NUMBERS = 1 << 23
 """Padded numbers that a further bucket must save at most, however few positions they make."""
 PADDING = -1
 """What padding holds in outputs."""
-_RAGGED_OUTPUTS = (
-    "outputs are ragged and inputs are not: make a Ragged of the inputs, too (see "
-    "jaxstruct.ragged), or pad both to arrays"
-)
 
 
 class Others(NamedTuple):
@@ -90,7 +86,10 @@ def _longest(stores: list[Ragged], index: np.ndarray) -> np.ndarray:
 def _as_buckets(inputs: PyTree, outputs: PyTree) -> tuple[Buckets, Buckets]:
     """Examples without ragged inputs, which must have no ragged outputs, as one bucket."""
     if ragged_leaves(outputs):
-        raise ValueError(_RAGGED_OUTPUTS)
+        raise ValueError(
+            "outputs are ragged and inputs are not: make a Ragged of the inputs, too (see "
+            "jaxstruct.ragged), or pad both to arrays"
+        )
     return as_buckets(inputs), as_buckets(outputs)
 
 
@@ -114,10 +113,8 @@ def layout_of(padding: Padding, inputs: PyTree, outputs: PyTree) -> Layout:
     """
     stores = ragged_leaves(inputs)
     if not stores:
-        if ragged_leaves(outputs):
-            raise ValueError(_RAGGED_OUTPUTS)
-        index = (np.arange(rows_of(outputs)),)
-        return Layout(index, (index[0][:1],))
+        (index,) = _as_buckets(inputs, outputs)[1].index
+        return Layout((index,), (index[:1],))
     index = _index(padding, inputs)
     longest = ({own[leaf.lengths[own].argmax()] for leaf in stores} for own in index)
     return Layout(index, tuple(np.array(sorted(one)) for one in longest))
@@ -178,9 +175,6 @@ def bucket_shapes(
     Raises:
       ValueError: as `bucketed`.
     """
-    if not ragged_leaves(inputs):
-        x, y = _as_buckets(inputs, outputs)
-        return [(len(x.index[0]), _one(x.parts[0]), _one(y.parts[0]))]
     layout = layout_of(padding, inputs, outputs)
     longest = (padded_part(padding, inputs, outputs, some, some) for some in layout.longest)
     return [(len(own), *map(_one, pair)) for own, pair in zip(layout.index, longest, strict=True)]

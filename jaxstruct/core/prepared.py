@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, Self
 
+from jaxstruct.core.caller import collected
 from jaxstruct.core.checks import check_flag, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.feature_encoding import report_unseen_to
+from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.known import known_inputs, known_problem
 from jaxstruct.core.types import PyTree
 
@@ -23,10 +24,6 @@ class Encoding(Protocol):
         unpadded(output) -> output    of one example with a leading axis of 1, padded as it was
                                       trained on, as decode takes it; else without its last -1
         together(records) -> data    some records of a stream as `inputs` takes them; else a list
-        columns                      the names of the arrays of a store, "offsets" among them, whose
-                                     differences are the sizes of the examples
-        to_store(inputs, outputs) -> {name: array}    these columns of some examples
-        from_store(arrays) -> (inputs, outputs)       the examples of these columns
     """
 
     @property
@@ -128,7 +125,7 @@ def prepared(
     known = options.get("known")
     options = {**options, "known": True} if known is not None else options
     problem = problem_of(encoding, options)  # refuses options first, which data may suit
-    with report_unseen_to(lambda notice, count: None):
+    with collected(UnseenFeatures):
         inputs = encoding.inputs(data)
     if known is not None:
         inputs = known_inputs(problem, inputs, known)

@@ -25,7 +25,7 @@ from jaxstruct.core.derived_inference import completed_inference, of_those_that_
 from jaxstruct.core.device import runs_on_cpu, zeros_on_device
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import linear_leaves, linear_part, sum_of_squares, with_known
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import PyTree
 
 Part = TypeVar("Part", Model, Oracles, Space, Differences, Inference)
 
@@ -61,10 +61,6 @@ def _complete(decode: Callable, restrict: Callable, theta: PyTree, known: PyTree
     return decode(restrict(theta, known))
 
 
-def _zero(leaf: AnyArray) -> Array:
-    return zeros_on_device(jnp.shape(leaf), jnp.result_type(leaf))
-
-
 def _check_parts(model: Model, oracles: Oracles, space: Space, inference: Inference) -> None:
     for name, part, kind in (
         ("model", model, Model), ("oracles", oracles, Oracles), ("space", space, Space),
@@ -77,19 +73,13 @@ def _check_parts(model: Model, oracles: Oracles, space: Space, inference: Infere
     missing = [name for name in model._fields[:4] if getattr(model, name) is None]
     if missing:
         raise ValueError(f"model.{missing[0]} must be a function, got NoneType")
-    if space.differences is not None:
-        _check_differences(space.differences)
+    differences = space.differences
+    if differences is not None:
+        check_record("space.differences", differences, Differences, "jaxstruct.Differences")
+        missing = [name for name in ("values", "add") if getattr(differences, name) is None]
+        if missing:
+            raise ValueError(f"space.differences.{missing[0]} must be a function")
     _check_oracles(oracles)
-
-
-def _check_differences(differences: Differences) -> None:
-    if not isinstance(differences, Differences):
-        raise ValueError(
-            f"space.differences must be jaxstruct.Differences, got {text_of(differences)}"
-        )
-    missing = [name for name in ("values", "add") if getattr(differences, name) is None]
-    if missing:
-        raise ValueError(f"space.differences.{missing[0]} must be a function")
 
 
 def _check_oracles(oracles: Oracles) -> None:
@@ -184,7 +174,9 @@ def make_problem(
         model = model._replace(potentials=Partial(with_known, linear, model.known))
     if model.restrict is not None and model.complete is None:
         model = model._replace(complete=Partial(_complete, model.decode, model.restrict))
-    zero = jax.tree.map(_zero, initial_weights)
+    zero = jax.tree.map(
+        lambda leaf: zeros_on_device(jnp.shape(leaf), jnp.result_type(leaf)), initial_weights
+    )
     check = check if isinstance(check, Partial) else Partial(check)
     space = _as_partials(completed(model, space, zero))._replace(differences=differences)
     facts, inference = inference.facts, inference._replace(facts=None)

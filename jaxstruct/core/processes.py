@@ -8,6 +8,7 @@ the same order; whatever one of them raises at such a place is raised by all.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsFloat, TypeVar
@@ -22,7 +23,6 @@ from jaxstruct.core.types import Array
 
 Value = TypeVar("Value")
 _VALUE, _ERROR = b"v", b"e"
-_same = {}
 
 
 class RefusedElsewhere(ValueError):
@@ -99,6 +99,11 @@ class Processes:
         whole = jax.make_array_from_single_device_arrays((len(self), own.size), along, [part])
         return np.asarray(_copied_to_all(NamedSharding(mesh, PartitionSpec()))(whole))
 
+    def _gather_arrays(self, own: np.ndarray) -> np.ndarray:
+        """[P, ...] the array of each, of one shape and dtype in all."""
+        found = self._gather(np.ascontiguousarray(own).reshape(-1).view(np.uint8))
+        return found.view(own.dtype).reshape(len(self), *own.shape)
+
     def gather_bytes(self, own: bytes, kind: bytes = _VALUE) -> list[bytes]:
         """The bytes that each has, of any lengths.
 
@@ -108,7 +113,7 @@ class Processes:
         if not self.several:
             return [own]
         own = kind + own
-        sizes = self._gather(np.array([len(own)], np.int64).view(np.uint8)).view(np.int64)[:, 0]
+        sizes = self._gather_arrays(np.array([len(own)]))[:, 0]
         padded = np.zeros(size_class(int(sizes.max()), 64), np.uint8)
         padded[: len(own)] = np.frombuffer(own, np.uint8)
         rows = zip(self._gather(padded), sizes, strict=True)
@@ -131,10 +136,7 @@ class Processes:
 
     def gather_numbers(self, own: Sequence[float]) -> np.ndarray:
         """[P, m] float64, the m numbers of each, as many in all."""
-        numbers = np.array(own, np.float64)
-        if not self.several:
-            return numbers[None]
-        return self._gather(numbers.view(np.uint8)).view(np.float64)
+        return self._gather_arrays(np.array(own, np.float64))
 
     def total(self, own: SupportsFloat) -> float:
         """The sum over all."""
@@ -148,11 +150,10 @@ class Processes:
         """The sum over all, in the dtype of the arrays, from the first one to the last."""
         if not self.several:
             return own
-        found = self._gather(np.ascontiguousarray(own).reshape(-1).view(np.uint8))
-        total = np.zeros(own.size, own.dtype)
-        for part in found.view(own.dtype):
+        total = np.zeros_like(own)
+        for part in self._gather_arrays(own):
             total = total + part
-        return total.reshape(own.shape)
+        return total
 
     def gather_rows(self, own: np.ndarray, counts: Sequence[int]) -> np.ndarray:
         """[N, ...] the rows of all, one process after the other.
@@ -162,12 +163,10 @@ class Processes:
         """
         if not self.several:
             return own
-        each = own[:1].nbytes
-        padded = np.zeros(max(counts) * each, np.uint8)
-        padded[: own.nbytes] = np.ascontiguousarray(own).reshape(-1).view(np.uint8)
-        found = zip(self._gather(padded), counts, strict=True)
-        rows = [row[: count * each].view(own.dtype) for row, count in found]
-        return np.concatenate(rows).reshape(-1, *own.shape[1:])
+        padded = np.zeros((max(counts), *own.shape[1:]), own.dtype)
+        padded[: len(own)] = own
+        found = zip(self._gather_arrays(padded), counts, strict=True)
+        return np.concatenate([rows[:count] for rows, count in found])
 
     def agree(self, act: Callable[[], Value]) -> Value:
         """What `act` returns, unless it raises in one of them: then all raise.
@@ -214,11 +213,10 @@ class Processes:
         )
 
 
+@functools.cache
 def _copied_to_all(sharding: NamedSharding) -> Callable[[Array], Array]:
     """A program that hands the whole array to every process; one for each mesh."""
-    if sharding not in _same:
-        _same[sharding] = jax.jit(lambda array: array, out_shardings=sharding)
-    return _same[sharding]
+    return jax.jit(lambda array: array, out_shardings=sharding)
 
 
 ALONE = Processes()

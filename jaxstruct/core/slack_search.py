@@ -97,15 +97,6 @@ class _End(NamedTuple):
     line: _Line
 
 
-class _Measure(NamedTuple):
-    """What is maximised: Delta^p (1 + f), p the power."""
-
-    power: Array
-
-    def value(self, loss: Array, advantage: Array) -> Array:
-        return jnp.where(loss > 0, loss**self.power * (1 + advantage), 0)
-
-
 class _State(NamedTuple):
     """The interval that is left to search.
 
@@ -128,46 +119,39 @@ def _choose(condition: Array, new: PyTree, old: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
+def _value(power: Array, loss: Array, advantage: Array) -> Array:
+    """What is maximised: Delta^p (1 + f)."""
+    return jnp.where(loss > 0, loss**power * (1 + advantage), 0)
+
+
 def _peak_of_line(line: _Line, power: Array, low: Array, high: Array) -> Array:
     """The loss in [low, high] at which D^p (1 + line) is largest."""
     top = power * (1 + line.height) / ((1 + power) * jnp.where(line.slope > 0, line.slope, 1))
     return jnp.clip(jnp.where(line.slope > 0, top, high), low, high)
 
 
-def _under_both(measure: _Measure, left: _End, right: _End, loss: Array) -> Array:
-    advantage = jnp.minimum(left.line.at(loss), right.line.at(loss))
-    return measure.value(loss, advantage)
-
-
-def _larger(measure: _Measure, left: _End, right: _End, a: Array, b: Array) -> tuple[Array, Array]:
-    """(loss, value): of two losses the one that allows more under both lines."""
-    at_a, at_b = (_under_both(measure, left, right, loss) for loss in (a, b))
-    return jnp.where(at_a >= at_b, a, b), jnp.maximum(at_a, at_b)
-
-
-def _peak(measure: _Measure, state: _State) -> tuple[Array, Array]:
+def _peak(power: Array, state: _State) -> tuple[Array, Array]:
     """(loss, value): where in the interval an output could be best, and how good."""
     left, right = state.left, state.right
     steeper = right.line.slope - left.line.slope
     crossing = (right.line.height - left.line.height) / jnp.where(steeper > 0, steeper, 1)
     crossing = jnp.clip(jnp.where(steeper > 0, crossing, right.loss), left.loss, right.loss)
-    return _larger(
-        measure,
-        left,
-        right,
-        _peak_of_line(left.line, measure.power, left.loss, crossing),
-        _peak_of_line(right.line, measure.power, crossing, right.loss),
+    a = _peak_of_line(left.line, power, left.loss, crossing)
+    b = _peak_of_line(right.line, power, crossing, right.loss)
+    at_a, at_b = (
+        _value(power, loss, jnp.minimum(left.line.at(loss), right.line.at(loss))) for loss in (a, b)
     )
+    return jnp.where(at_a >= at_b, a, b), jnp.maximum(at_a, at_b)
 
 
-def _narrow(measure: _Measure, state: _State, loss: Array, advantage: Array) -> _State:
+def _narrow(power: Array, state: _State, loss: Array, advantage: Array) -> _State:
     """The interval after the answer (loss, advantage) to the slope of the state: rules 1, 2, 4."""
     left, right, slope = state.left, state.right, state.slope
     line = _Line(advantage + slope * loss, slope)
     answer = _End(loss, advantage, line)
     between = (loss > left.loss) & (loss < right.loss)
     flat = state.two_ends & ~(between & (line.height > left.advantage + slope * left.loss))
-    sign = measure.power * (1 + advantage) - slope * loss
+    sign = power * (1 + advantage) - slope * loss
     is_left, is_right = ~flat & (sign >= 0), ~flat & (sign <= 0)
     new_left, new_right = _choose(is_left, answer, left), _choose(is_right, answer, right)
     # Where there is only one line so far, it stands in for that of the other end.
@@ -182,20 +166,20 @@ def _narrow(measure: _Measure, state: _State, loss: Array, advantage: Array) -> 
 
 
 def _with_best(
-    measure: _Measure, best: SlackSearch, y: PyTree, loss: Array, advantage: Array
+    power: Array, best: SlackSearch, y: PyTree, loss: Array, advantage: Array
 ) -> SlackSearch:
-    value = measure.value(loss, advantage)
+    value = _value(power, loss, advantage)
     answer = best._replace(y=y, loss=loss, advantage=advantage, value=value)
     better = (value > best.value) | (best.calls == 0)
     return _choose(better, answer, best)._replace(calls=best.calls + 1)
 
 
-def _with_bound(measure: _Measure, state: _State) -> _State:
+def _with_bound(power: Array, state: _State) -> _State:
     """The bound of rule 3 and the next slope of rule 4."""
     left, right, best = state.left, state.right, state.best
-    loss, height = _peak(measure, state)
+    loss, height = _peak(power, state)
     reached = jnp.maximum(best.value, 0)
-    lowered = reached / jnp.where(loss > 0, loss, 1) ** measure.power - 1
+    lowered = reached / jnp.where(loss > 0, loss, 1) ** power - 1
     drop = left.advantage - jnp.where(state.two_ends, right.advantage, lowered)
     width = jnp.where(state.two_ends, right.loss, loss) - left.loss
     slope = drop / jnp.where(width > 0, width, 1)
@@ -255,14 +239,14 @@ def slack_search(
         raise ValueError(f"steps: got {steps}, expected at least one oracle call")
     output, advantage, loss = jax.eval_shape(augmented, 0.0)
     dtype = jnp.result_type(advantage, loss)
-    measure = _Measure(jnp.asarray(power, dtype))
+    power = jnp.asarray(power, dtype)
 
     def body(state: _State) -> _State:
         y, *numbers = augmented(state.slope)
         advantage, loss = (jnp.asarray(number, dtype) for number in numbers)
-        narrowed = _narrow(measure, state, loss, advantage)
-        best = _with_best(measure, state.best, y, loss, advantage)
-        return _with_bound(measure, narrowed._replace(best=best))
+        narrowed = _narrow(power, state, loss, advantage)
+        best = _with_best(power, state.best, y, loss, advantage)
+        return _with_bound(power, narrowed._replace(best=best))
 
     def unfinished(state: _State) -> Array:
         return ~state.done & (state.best.calls < steps)
@@ -294,8 +278,8 @@ def with_listed(
       y, loss, advantage: [k] the outputs of the largest f + lambda Delta that are above the height,
         both of `tangent`, with their Delta and f. real: [k] bool, which of them there are.
     """
-    measure = _Measure(jnp.asarray(power, found.value.dtype))
-    values = jnp.where(real, measure.value(loss, advantage), -jnp.inf)
+    power = jnp.asarray(power, found.value.dtype)
+    values = jnp.where(real, _value(power, loss, advantage), -jnp.inf)
     at = jnp.argmax(values)
     own = found._replace(
         y=jax.tree.map(lambda leaf: leaf[at], y),
@@ -307,7 +291,7 @@ def with_listed(
     slope, height = tangent(found, power)
     last = jnp.min(jnp.where(real, advantage + slope * loss, jnp.inf))
     line = _Line(jnp.where(jnp.all(real), last, height), slope)
-    peak = _peak_of_line(line, measure.power, found.low, found.high)
+    peak = _peak_of_line(line, power, found.low, found.high)
     reached = jnp.maximum(best.value, 0)
-    rest = measure.value(peak, line.at(peak))
+    rest = _value(power, peak, line.at(peak))
     return best._replace(bound=jnp.clip(rest, reached, jnp.maximum(found.bound, reached)))

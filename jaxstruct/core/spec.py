@@ -172,18 +172,15 @@ def checked_int32(name: str, value: object, axes: str, **options: Any) -> np.nda
     return array(name, value, axes, within=INT32, words=words, **options).astype(np.int32)
 
 
-def checked_lengths(
-    name: str, value: object, n: int | None, low: int, high: int, advice: str = ""
-) -> np.ndarray:
-    """[n] lengths low..high as int32; n None for any number, advice as in `array`.
+def checked_lengths(name: str, value: object, n: int | None, low: int, high: int) -> np.ndarray:
+    """[n] lengths low..high as int32; n None for any number.
 
     Raises:
       ValueError: another shape, no integers (floats are none), or one that does not fit.
     """
     sizes, within = {} if n is None else {"n": n}, range(low, high + 1)
-    return array(
-        name, value, "n", "integers", sizes, within, words="the padded length", advice=advice
-    ).astype(np.int32)
+    words = "the padded length"
+    return array(name, value, "n", "integers", sizes, within, words=words).astype(np.int32)
 
 
 def one_example(

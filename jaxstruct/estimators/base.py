@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import numbers
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
@@ -49,20 +47,6 @@ _MESSAGES = {
 }
 """In the parameters of the estimators; other messages of the solvers name none of theirs."""
 Kind = TypeVar("Kind", bound=BaseEstimator)
-_unsolved: ContextVar[list[str] | None] = ContextVar("unsolved", default=None)
-
-
-@contextlib.contextmanager
-def unsolved_trainings() -> Iterator[list[str]]:
-    """Within, trainings that miss `tol` warn nobody: the list gets the words on each."""
-    found: list[str] = []
-    before = _unsolved.set(found)
-    try:
-        yield found
-    finally:
-        _unsolved.reset(before)
-
-
 LOG_LOSS = "log_loss"
 OBJECTIVES = (*FORMULATIONS, LOG_LOSS)
 
@@ -136,6 +120,19 @@ def label_array(classes: Sequence[Hashable]) -> np.ndarray:
     return array
 
 
+def check_as_many(x: int, y: int, of_x: str = "examples", of_y: str = "") -> None:
+    """Raise ValueError unless X and y have as many entries."""
+    if x != y:
+        raise ValueError(f"X has {x} {of_x}, but y has {y}{of_y}")
+
+
+def weighted_f1(found: Sequence[set], true: Sequence[set], weights: np.ndarray) -> float | None:
+    """F1 of the members of n pairs of sets, those of pair i v_i times; None where there is none."""
+    counts = [(2 * len(a & b), len(a) + len(b)) for a, b in zip(found, true, strict=True)]
+    right, every = weights @ counts
+    return float(right / every) if every else None
+
+
 def share_right(
     predicted: Sequence[Any], y: Any, classes: Sequence[Hashable], sample_weight: Any
 ) -> float:
@@ -150,8 +147,7 @@ def share_right(
     """
     y = held(y)
     weights, right, total = example_weights(sample_weight, len(predicted)), 0.0, 0.0
-    if len(y) != len(predicted):
-        raise ValueError(f"X has {len(predicted)} examples, but y has {len(y)}")
+    check_as_many(len(predicted), len(y))
     wanted = []
     for i, (found, true) in enumerate(zip(predicted, y, strict=True)):
         if isinstance(true, Mapping):
@@ -336,20 +332,12 @@ class StructuralEstimator(_Trained):
         self._finish(jax.tree.map(np.asarray, found.weights))
         self.solution_, self._model = self.solution_._replace(weights=self.weights_), None
         if not found.status.solved:
-            self._report_unsolved(found)
+            warn(
+                f"{type(self).__name__}: {found.status.name} at C={self.C:g}, {_shortfall(found)}, "
+                f"tol is {self.tol:g}: {_MESSAGES.get(found.status, found.message)}",
+                ConvergenceWarning,
+            )
         return found
-
-    def _report_unsolved(self, found: Solution | RandomField) -> None:
-        """Warn of a training that has not reached `tol`, or pass the words to the listener."""
-        words = (
-            f"{found.status.name} at C={self.C:g}, {_shortfall(found)}, tol is {self.tol:g}: "
-            f"{_MESSAGES.get(found.status, found.message)}"
-        )
-        unsolved = _unsolved.get()
-        if unsolved is None:
-            warn(f"{type(self).__name__}: {words}", ConvergenceWarning)
-        else:
-            unsolved.append(words)
 
     def _machine(self, training: Training, before: Solution | None) -> Solution:
         dtype = jnp.result_type(*jax.tree.leaves(training.problem.initial_weights))

@@ -25,9 +25,10 @@ from jaxstruct.core.feature_encoding import (
 from jaxstruct.core.feature_rows import DenseRows, Rows, SparseRows, column_names, read_rows
 from jaxstruct.core.labels import check_one_kind
 from jaxstruct.core.prepared import held
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
-from jaxstruct.estimators.base import StructuralEstimator
+from jaxstruct.estimators.base import StructuralEstimator, check_as_many
 
 FEWEST = 64
 """Examples of a training set, those of weight 0 included."""
@@ -79,8 +80,7 @@ def read_labelled(
     features, rows, y = read_training(estimator, X, y, constant)
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
-    if len(y) != rows.count:
-        raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
+    check_as_many(rows.count, len(y), "rows", " labels")
     return features, rows, y
 
 
@@ -105,11 +105,7 @@ def read_training(
     if are_named(X):
         rows: Rows = read_rows("X", X)
         features = fit_features(rows, constant=constant)
-        assert features.index is not None, "named rows have an index"
-        estimator.n_features_in_ = features.columns  # pyright: ignore[reportAttributeAccessIssue]
-        estimator.feature_names_in_ = np.array(  # pyright: ignore[reportAttributeAccessIssue]
-            features.index.names, dtype=object
-        )
+        set_features(estimator, features)
     else:
         X, y = validate_data(
             estimator, X, y, multi_output=multi_output, y_numeric=False, **_NUMBERS
@@ -120,6 +116,13 @@ def read_training(
             rows = rows._replace(names=column_names("X", names))
         features = fit_features(rows, constant=constant)
     return features, dense_or_sparse(features, "X", rows), y
+
+
+def set_features(estimator: Any, features: FeatureEncoding) -> None:
+    """Set `n_features_in_`, and `feature_names_in_` where columns have names."""
+    estimator.n_features_in_ = features.columns
+    if features.index is not None:
+        estimator.feature_names_in_ = np.array(features.index.names, dtype=object)
 
 
 def scores_of(rows: DenseRows | SparseRows, weights: np.ndarray) -> np.ndarray:
@@ -173,10 +176,9 @@ def taken(rows: DenseRows | SparseRows, which: np.ndarray) -> DenseRows | Sparse
     """The rows `which`, in that order."""
     if isinstance(rows, DenseRows):
         return DenseRows(rows.values[which])
-    lengths = np.diff(rows.offsets)[which]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    places = np.repeat(rows.offsets[:-1][which] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return rows._replace(indices=rows.indices[places], values=rows.values[places], offsets=offsets)
+    parts = rows.indices, rows.values
+    indices, values = (Ragged(part, rows.offsets).take(which) for part in parts)
+    return rows._replace(indices=indices.rows, values=values.rows, offsets=indices.offsets)
 
 
 def distinct_examples(

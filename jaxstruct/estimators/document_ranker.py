@@ -12,7 +12,13 @@ from jaxstruct.core.caller import warn
 from jaxstruct.core.feature_encoding import dense_or_sparse
 from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights, with_parameters
+from jaxstruct.estimators.base import (
+    ListEstimator,
+    Training,
+    check_as_many,
+    example_weights,
+    with_parameters,
+)
 from jaxstruct.estimators.class_rows import score_of_each
 from jaxstruct.rankings.encoding import prepare, read_filled, rows_of_groups
 from jaxstruct.rankings.losses import Measure
@@ -121,8 +127,8 @@ def _queries(X: Any, y: Any, groups: Any) -> tuple[Any, Any, list[np.ndarray] | 
     if groups is None:
         return X, y, None
     count = X.shape[0] if hasattr(X, "shape") else len(X)
-    if y is not None and len(y) != count:
-        raise ValueError(f"X has {count} rows, but y has {len(y)} relevances")
+    if y is not None:
+        check_as_many(count, len(y), "rows", " relevances")
     places = rows_of_groups(groups, count)
     rows = [_safe_indexing(X, own) for own in places]
     return rows, None if y is None else [np.asarray(y)[own] for own in places], places

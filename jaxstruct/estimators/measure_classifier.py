@@ -15,7 +15,7 @@ from jaxstruct.core.prepared import held
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
-from jaxstruct.estimators.base import Training, example_weights, with_parameters
+from jaxstruct.estimators.base import Training, check_as_many, example_weights, with_parameters
 from jaxstruct.rankings import sample_inputs
 from jaxstruct.rankings.encoding import SampleEncoding, warn_of_texts
 from jaxstruct.rankings.losses import Measure, table_loss
@@ -125,8 +125,7 @@ class MeasureClassifier(class_rows.RowClassifier):
         y = held(y)
         scores, options = self.decision_function(X), self.options_
         check_known("y", np.ravel(np.asarray(y, object)).tolist(), self.classes_.tolist())
-        if np.shape(y) != scores.shape:
-            raise ValueError(f"X has {len(scores)} rows, but y has {len(y)} labels")
+        check_as_many(len(scores), len(y), "rows", " labels")
         times = _times(sample_weight, len(scores))
         true = np.repeat(np.asarray(y) == self.classes_[1], times)
         scores, at = np.repeat(scores, times), options["at"]

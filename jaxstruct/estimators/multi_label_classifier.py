@@ -20,6 +20,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import (
     Training,
+    check_as_many,
     example_weights,
     is_log_linear,
     of_mean_one,
@@ -68,8 +69,7 @@ class MultiLabelClassifier(class_rows.RowClassifier):
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         y = _indicators(y)
         features, rows, _ = class_rows.read_training(self, X, y, self.constant, multi_output=True)
-        if len(y) != rows.count:
-            raise ValueError(f"X has {rows.count} rows, but y has {len(y)}")
+        check_as_many(rows.count, len(y), "rows")
         weights = example_weights(sample_weight, len(y))
         which, weights = class_rows.distinct_examples(rows, y, weights)
         self.classes_ = np.arange(y.shape[1])

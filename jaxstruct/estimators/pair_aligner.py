@@ -11,7 +11,7 @@ from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
 from jaxstruct.alignments.encoding import prepare
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.types import PyTree
-from jaxstruct.estimators.base import ListEstimator, example_weights, with_parameters
+from jaxstruct.estimators.base import ListEstimator, check_as_many, example_weights, with_parameters
 
 GAPS = "-."
 
@@ -78,8 +78,7 @@ def share_of_partners(found: tuple[str, str], true: tuple[str, str]) -> float:
 def _same_pairs(X: Any, y: Any) -> tuple[list, list]:
     """(X, y) as lists; ValueError unless y aligns the texts of X."""
     X, y = [tuple(pair) for pair in X], [tuple(pair) for pair in y]
-    if len(X) != len(y):
-        raise ValueError(f"X has {len(X)} pairs, but y has {len(y)}")
+    check_as_many(len(X), len(y), "pairs")
     for i, pairs in enumerate(zip(X, y, strict=True)):
         plain, aligned = (_without_gaps(pair) for pair in pairs)
         if plain != aligned:

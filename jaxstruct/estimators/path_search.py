@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -15,11 +16,11 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct.core.caller import warn
+from jaxstruct.core.caller import collected, warn
 from jaxstruct.core.checks import as_numbers, kind_and_text_of
-from jaxstruct.core.feature_encoding import UnseenFeatures, report_unseen_to
+from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.prepared import held
-from jaxstruct.estimators.base import StructuralEstimator, unsolved_trainings
+from jaxstruct.estimators.base import StructuralEstimator, with_parameters
 from jaxstruct.estimators.document_ranker import DocumentRanker
 from jaxstruct.models.trained import TrainedModel
 from jaxstruct.rankings.encoding import rows_of_groups
@@ -35,6 +36,7 @@ def _best_has(name: str) -> Any:
     return available_if(check)
 
 
+@with_parameters
 class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Chooses C as `GridSearchCV` does, with one training a fold that is carried along the values.
 
@@ -55,21 +57,11 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
       classes_, n_features_in_, model_: of best_estimator_.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        Cs: Sequence[float] = (1.0, 10.0, 100.0, 1000.0),
-        *,
-        cv: Any = None,
-        scoring: Any = None,
-        refit: bool = True,
-    ) -> None:
-        """Keep the parameters; `fit` checks them."""
-        self.estimator = estimator
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
+    estimator: Any = field(kw_only=False)
+    Cs: Sequence[float] = field(default=(1.0, 10.0, 100.0, 1000.0), kw_only=False)
+    cv: Any = None
+    scoring: Any = None
+    refit: bool = True
 
     def __sklearn_tags__(self) -> Tags:
         """Those of the estimator, but for its own checks of X."""
@@ -106,9 +98,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             self._scores(X, y, sample_weight, own, held_out, scorer, queries)
             for own, held_out in parts
         )
-        unseen: list[str] = []
-        with unsolved_trainings() as unsolved:
-            with report_unseen_to(lambda notice, count: unseen.append(notice)):
+        with collected(ConvergenceWarning) as unsolved:
+            with collected(UnseenFeatures) as unseen:
                 self.scores_ = np.array([*scores])
             self.mean_scores_ = self.scores_.mean(axis=0)
             best = int(np.argmax(self.mean_scores_))
@@ -123,7 +114,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             warn(f"PathSearchCV: in {held_out}, {unseen[0]}", UnseenFeatures)
         if unsolved:
             trainings = self.scores_.size + bool(self.refit)
-            words = f"{len(unsolved)} of {trainings} trainings did not reach tol, the last of them"
+            words = f"{len(unsolved)} of {trainings} trainings did not reach tol, the last of them:"
             warn(f"PathSearchCV: {words} {unsolved[-1]}", ConvergenceWarning)
         return self
 
@@ -144,7 +135,9 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         model: Any = clone(self.estimator)
         last, before = _last(model), model[:-1] if isinstance(model, Pipeline) else None
         parts = [_rows(queries, own) for own in (train, test)]
-        (x_train, y_train), (x_test, y_test) = ((_taken(X, own), _taken(y, own)) for own in parts)
+        (x_train, y_train), (x_test, y_test) = (
+            (_safe_indexing(X, own), _safe_indexing(y, own)) for own in parts
+        )
         if before is not None and len(before):
             x_train = before.fit_transform(x_train, y_train)
             x_test = before.transform(x_test)
@@ -230,10 +223,6 @@ def _rising(Cs: Any) -> np.ndarray:
     return np.unique(values)
 
 
-def _taken(values: Any, which: np.ndarray) -> Any:
-    return _safe_indexing(values, which)
-
-
 def _rows(queries: list[np.ndarray] | None, which: np.ndarray) -> np.ndarray:
     """The rows of examples: of themselves, or all of those of queries."""
     return which if queries is None else np.concatenate([queries[g] for g in which])
@@ -243,7 +232,7 @@ def _by_query(queries: list[np.ndarray], which: np.ndarray, X: Any, y: Any) -> t
     """Rows of `_rows` query by query."""
     ends = np.cumsum([len(queries[g]) for g in which])
     own = np.split(np.arange(ends[-1]), ends[:-1])
-    return [_taken(X, rows) for rows in own], [np.asarray(y)[rows] for rows in own]
+    return [_safe_indexing(X, rows) for rows in own], [np.asarray(y)[rows] for rows in own]
 
 
 def _of_last(model: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.core.labels import check_known
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights, with_parameters
+from jaxstruct.estimators.base import (
+    ListEstimator,
+    Training,
+    example_weights,
+    weighted_f1,
+    with_parameters,
+)
 from jaxstruct.segments import prepare
 from jaxstruct.segments.encoding import read_spans
 
@@ -54,14 +60,10 @@ class SegmentLabeller(ListEstimator):
         """F1 of whole segments over all sequences, those of a sequence counting `sample_weight`
         times: right where begin, end and label are; 0 where there are none at all."""
         X = list(X)
-        found, lengths = self.predict(X), [one.shape[0] if hasattr(one, "shape") else len(one)
-                                           for one in X]  # fmt: skip
-        weights, right, total = example_weights(sample_weight, len(X)), 0.0, 0.0
-        wanted = read_spans(y, lengths, "y")
+        found = self.predict(X)
+        lengths = [one.shape[0] if hasattr(one, "shape") else len(one) for one in X]
+        weights, wanted = example_weights(sample_weight, len(X)), read_spans(y, lengths, "y")
         labels = [label for own in wanted for *_, label in own]
         check_known("y", labels, self.encoding_.codec.classes)
-        pairs = zip(wanted, read_spans(found, lengths), weights, strict=True)
-        for true, predicted, weight in pairs:
-            right += 2 * weight * len({*true} & {*predicted})
-            total += weight * (len(true) + len(predicted))
-        return float(right / total) if total else 0.0
+        spans = read_spans(found, lengths)
+        return weighted_f1([*map(set, spans)], [*map(set, wanted)], weights) or 0.0

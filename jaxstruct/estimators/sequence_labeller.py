@@ -12,7 +12,7 @@ from jaxstruct.chains import ChainEncoding, chain, chain_inputs, label_weights
 from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
 from jaxstruct.core.feature_rows import read_sequences
-from jaxstruct.core.labels import fit_open_codec, flat_labels, placed_errors
+from jaxstruct.core.labels import codec_of_lists, fit_open_codec
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
@@ -26,7 +26,7 @@ from jaxstruct.estimators.base import (
     share_right,
     with_parameters,
 )
-from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class
+from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class, set_features
 
 
 @with_parameters
@@ -64,18 +64,10 @@ class SequenceLabeller(ListEstimator):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         rows, offsets = read_sequences("X", X)
-        flat, bounds = flat_labels(y, "y")
-        if not np.array_equal(bounds, offsets):
-            raise ValueError(_mismatch(np.diff(offsets), np.diff(bounds)))
-        with placed_errors(offsets):
-            codec = fit_open_codec(flat)
-        if len(codec.classes) < 2:
-            raise ValueError(f"y must name at least two labels, got {codec.classes} alone")
+        codec = codec_of_lists(y, None, "sequences", offsets, fit_open_codec, "y")
         features = fit_features(rows, min_count=self.min_count)
         self.encoding_, self.classes_ = ChainEncoding(features, codec), label_array(codec.classes)
-        self.n_features_in_ = features.columns
-        if features.index is not None:
-            self.feature_names_in_ = np.array(features.index.names, dtype=object)
+        set_features(self, features)
         outputs = self.encoding_.outputs(y)
         weights = example_weights(sample_weight, len(y))
         columns, loss = columns_of_class(features), self._loss(outputs, weights)
@@ -120,10 +112,3 @@ class SequenceLabeller(ListEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens labelled right, those of a sequence weighted as `sample_weight`."""
         return share_right(self.predict(X), y, self.encoding_.codec.classes, sample_weight)
-
-
-def _mismatch(tokens: np.ndarray, labels: np.ndarray) -> str:
-    if len(tokens) != len(labels):
-        return f"X has {len(tokens)} sequences, but y has {len(labels)} lists of labels"
-    i = int(np.flatnonzero(tokens != labels)[0])
-    return f"y[{i}] has {labels[i]} labels, but X[{i}] has {tokens[i]} tokens: one label a token"

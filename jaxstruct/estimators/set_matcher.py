@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from jaxstruct.assignments import prepare
 from jaxstruct.core.prepared import held
-from jaxstruct.estimators.base import ListEstimator, example_weights, with_parameters
+from jaxstruct.estimators.base import (
+    ListEstimator,
+    check_as_many,
+    example_weights,
+    weighted_f1,
+    with_parameters,
+)
 
 
 @with_parameters
@@ -45,12 +49,8 @@ class SetMatcher(ListEstimator):
         """
         X, y = held(X), held(y)
         found, weights = self.predict(X), example_weights(sample_weight, len(y))
-        if len(found) != len(y):
-            raise ValueError(f"X has {len(found)} examples, but y has {len(y)}")
-        encoding, counts = self.encoding_, np.zeros((len(y), 2))
-        true = encoding.decode(encoding.outputs(y, X), X)
-        for i, (own, wanted) in enumerate(zip(found, true, strict=True)):
-            made, wanted = set(own or ()), set(wanted)
-            counts[i] = 2 * len(made & wanted), len(made) + len(wanted)
-        right, every = weights @ counts
-        return float(right / every) if every else 1.0
+        check_as_many(len(found), len(y))
+        true = self.encoding_.decode(self.encoding_.outputs(y, X), X)
+        made = [set(own or ()) for own in found]
+        f1 = weighted_f1(made, [*map(set, true)], weights)
+        return 1.0 if f1 is None else f1

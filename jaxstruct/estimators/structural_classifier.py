@@ -25,6 +25,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import (
     Training,
+    check_as_many,
     class_weights,
     example_weights,
     is_log_linear,
@@ -94,8 +95,7 @@ class StructuralClassifier(class_rows.RowClassifier):
         check_one_kind("y", known)
         none = np.zeros(len(labels), int)
         features, rows, _ = class_rows.read_training(self, X, none, self.constant)
-        if len(labels) != rows.count:
-            raise ValueError(f"X has {rows.count} rows, but y has {len(labels)} labels")
+        check_as_many(rows.count, len(labels), "rows", " labels")
         weights = example_weights(sample_weight, len(labels))
         self.classes_, _ = self._numbered(np.array(known))
         codec = LabelCodec(tuple(self.classes_.tolist()))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from jaxstruct.core.prepared import Prepared, held
-from jaxstruct.estimators.base import ListEstimator, Training, example_weights, with_parameters
+from jaxstruct.estimators.base import (
+    ListEstimator,
+    Training,
+    check_as_many,
+    example_weights,
+    with_parameters,
+)
 from jaxstruct.solvers.predict import predict
 from jaxstruct.trees import Tree, leaves, prepare, score, summarise
 from jaxstruct.trees.encoding import as_tree
@@ -39,8 +45,7 @@ class TreeParser(ListEstimator):
 
     def _read(self, X: Any, y: Any, **options: Any) -> Prepared:
         y = _trees(y)
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} sentences, but y has {len(y)} trees")
+        check_as_many(len(X), len(y), "sentences", " trees")
         for i, (sentence, tree) in enumerate(zip(X, y, strict=True)):
             tokens = len(leaves(tree))
             whole = isinstance(sentence, (str, Tree))

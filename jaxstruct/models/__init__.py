@@ -5,7 +5,7 @@ from jaxstruct.core.prepared import Encoding
 from jaxstruct.core.tables import Explanation, Matrix, Ranking, ranking
 from jaxstruct.models.pictures import explanation_picture
 from jaxstruct.models.store import Store
-from jaxstruct.models.store_writing import write_arrays, write_rows, write_sequences, write_trees
+from jaxstruct.models.store_writing import write_rows, write_sequences, write_trees
 from jaxstruct.models.stream import BadRecord, PredictionStream
 from jaxstruct.models.trained import TrainedModel
 
@@ -21,7 +21,6 @@ __all__ = [
     "TrainedModel",
     "explanation_picture",
     "ranking",
-    "write_arrays",
     "write_rows",
     "write_sequences",
     "write_trees",

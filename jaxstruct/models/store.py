@@ -101,7 +101,7 @@ def write_pieces(
     """Write a store of examples in numbers, some at a time; how many there are.
 
     Args:
-      encoding: of all of them. pieces: their columns, of its `to_store`, one after the other.
+      encoding: of all of them. pieces: their columns, of its `to_store`, one at least.
     """
     columns: dict[str, GrowingArray] = {}
     ends: dict[str, int] = {}
@@ -115,9 +115,7 @@ def write_pieces(
                     columns[name].add(np.zeros(1, np.int64))
             columns[name].add(part[1:] + ends[name] if counts else part)
             ends[name] += int(part[-1]) if counts else 0
-    examples = columns["offsets"].rows - 1 if columns else 0
-    if not examples:
-        raise ValueError("pieces: got none, expected one at least")
+    examples = columns["offsets"].rows - 1
     plain = to_plain(encoding, "encoding", {}, RECORDS)
     writer.end({"structure": encoding.structure, "examples": examples, "encoding": plain})
     return examples

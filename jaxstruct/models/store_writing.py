@@ -300,32 +300,6 @@ def _of_columns(rows: tuple, columns: int | None) -> SparseRows:
     return SparseRows(indices.astype(np.int32), values, offsets, columns or found)
 
 
-def write_arrays(
-    folder: str | os.PathLike,
-    encoding: ClassEncoding | ChainEncoding,
-    pieces: Iterable[tuple[Any, Any]],
-) -> Written:
-    """Write sparse examples that are in numbers already, some at a time.
-
-    Args:
-      folder: as in `write_rows`.
-      encoding: of all of them.
-      pieces: (inputs, outputs) one after the other, as `encoding.inputs` and `encoding.outputs`
-        make them: `SparseFeatures` of ragged rows and classes, or a `ChainInput` of such features
-        and ragged labels. Tokens have as many entries in all pieces.
-
-    Raises:
-      ValueError: the folder is there, there is no example, or the encoding is of other features.
-    """
-    target = _new(folder)
-    if getattr(encoding, "features", None) is None or encoding.features.kind == "dense":
-        raise ValueError(f"encoding must be of sparse rows or sequences, got {text_of(encoding)}")
-    with _store(target) as (writer, _):
-        columns = (encoding.to_store(*piece) for piece in pieces)
-        examples = write_pieces(writer, encoding, columns)
-    return Written(target, examples, 0)
-
-
 def _write(
     folder: str | os.PathLike,
     records: Iterable,

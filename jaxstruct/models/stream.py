@@ -18,10 +18,10 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.caller import warn
+from jaxstruct.core.caller import collected, warn
 from jaxstruct.core.checks import NoOutput, as_list, kind_and_text_of, text_of
 from jaxstruct.core.compiling import compile_clock
-from jaxstruct.core.feature_encoding import UnseenFeatures, report_unseen_to
+from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.stream_batches import (
@@ -73,15 +73,15 @@ class _Group(NamedTuple):
 
     Fields:
       places: of the records in their chunk. batches: (which of them, shape, padded inputs), each.
-      ragged: whether the inputs were. widths: of tokens. unseen: notices of features that training
-        did not have, and how many entries were dropped.
+      ragged: whether the inputs were. widths: of tokens. unseen: of features that training did not
+        have.
     """
 
     places: np.ndarray
     batches: list[tuple[np.ndarray, Shape, PyTree]]
     ragged: bool
     widths: list[tuple[int, int]]
-    unseen: list[tuple[str, int]]
+    unseen: list[UnseenFeatures]
 
 
 class _Sent(NamedTuple):
@@ -256,10 +256,9 @@ class PredictionStream(Iterator[Any]):
 
     def _encoded(self, chunk: _Chunk, places: np.ndarray) -> _Group:
         """Some records as padded batches, checked as `predict` checks them."""
-        unseen: list[tuple[str, int]] = []
         records = [chunk.records[place] for place in places]
         together = getattr(self._encoding, "together", list)
-        with report_unseen_to(lambda notice, count: unseen.append((notice, count))):
+        with collected(UnseenFeatures) as unseen:
             inputs = self._encoding.inputs(together(records))
         check_inputs(inputs)
         inputs, widths = self._shapes.widened(inputs)
@@ -274,11 +273,11 @@ class PredictionStream(Iterator[Any]):
 
     def _send(self, chunk: _Chunk, group: _Group) -> None:
         """Hand the batches to the devices in turn; nothing is waited for."""
-        for notice, count in group.unseen:
+        for one in group.unseen:
             if not self.unseen:
-                more = f"{notice} (later ones of this stream are counted in its .unseen)"
-                warn(more, UnseenFeatures)
-            self.unseen += count
+                more = f"{one} (later ones of this stream are counted in its .unseen)"
+                warn(more, UnseenFeatures, one.count)
+            self.unseen += one.count
         for which, shape, padded in group.batches:
             self._shapes.keep(shape, group.widths)
             number = next(self._next_device)

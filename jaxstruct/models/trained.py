@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.caller import collected
 from jaxstruct.core.checks import NoOutput, check_choice, check_record, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.feature_encoding import report_unseen_to
+from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.known import known_inputs
 from jaxstruct.core.prepared import Encoding, Prepared, held, problem_of
 from jaxstruct.core.types import PyTree
@@ -115,7 +116,7 @@ class TrainedModel:
                 raise
             none = set(error.which.tolist())
             kept = [x for i, x in enumerate(data) if i not in none]
-            with report_unseen_to(lambda notice, count: None):  # reported before
+            with collected(UnseenFeatures):  # reported before
                 others = iter(self.predict(kept, batch=batch))
             return [None if i in none else next(others) for i in range(len(data))]
         none = [i for i, one in enumerate(found) if one is None]

@@ -17,7 +17,6 @@ from jaxstruct.core.feature_encoding import (
     fit_features,
     inputs_of,
     one_matrix,
-    sparse_columns,
     sparse_from,
 )
 from jaxstruct.core.feature_rows import read_rows
@@ -74,10 +73,6 @@ class ClassEncoding(NamedTuple):
     def together(self, records: list) -> Any:
         """Some records of a stream as `inputs` takes them."""
         return one_matrix(records)
-
-    def to_store(self, inputs: PyTree, outputs: np.ndarray) -> dict[str, np.ndarray]:
-        """The columns of ragged sparse rows and their classes."""
-        return sparse_columns(inputs, outputs)
 
     def from_store(self, arrays: Mapping[str, np.ndarray]) -> tuple[PyTree, np.ndarray]:
         """(inputs, outputs) of these columns."""

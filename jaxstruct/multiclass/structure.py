@@ -18,7 +18,6 @@ from jax.tree_util import Partial
 from jaxstruct.core.checks import (
     as_array,
     as_numbers,
-    check_integers,
     check_sparse,
     checked_dtype,
     checked_size,
@@ -295,7 +294,7 @@ def _check_kernel(m: int, k: int, inputs: KernelInput, outputs: np.ndarray | Non
             f"inputs must be a KernelInput with rows [n, {m}], anchor and self_kernel [n], got "
             f"shapes {shapes}; see kernel_inputs"
         )
-    check_integers("inputs.anchor", np.asarray(inputs.anchor))
+    array("inputs.anchor", inputs.anchor, "n")
     if outputs is not None:
         _check_anchors(m, inputs)
         check_classes(k, outputs)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.feature_encoding import report_unseen
+from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.prepared import Prepared, prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
@@ -72,7 +73,8 @@ class TreeEncoding(NamedTuple):
         assert isinstance(inputs.terminals, Ragged), "no tokens are given"
         unknown = inputs.terminals.rows < 0
         if unknown.any():
-            report_unseen(_notice(inputs.terminals, unknown, read), int(unknown.sum()))
+            notice = _notice(inputs.terminals, unknown, read)
+            warn(notice, UnseenFeatures, int(unknown.sum()))
         return inputs
 
     def outputs(self, trees: Trees) -> BinaryTree:

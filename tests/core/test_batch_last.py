@@ -123,15 +123,6 @@ def test_order_of_nested_axes(data: tuple) -> None:
     _check(turned(Pair(table, row), factor), straight(Pair(table, row), factor))
 
 
-def test_a_batch_of_one_and_an_empty_batch_axis_of_results(data: tuple) -> None:
-    """Nothing is mapped but an axis of 1: shapes stay right."""
-    table, row, factor = data
-    found = jax.vmap(function, (Pair(0, None), None))(Pair(table[0, :1], row[0]), factor[0])
-    assert found["rows"].shape == (1, 3) and found["sum"].shape == (1,)
-    expected = _truth(Pair(table[0, 0], row[0]), factor[0])
-    _check(jax.tree.map(lambda leaf: leaf[0], found), expected)
-
-
 def test_shared_argument_under_a_batch_of_one_then_many(data: tuple) -> None:
     """A leaf of width 1 that belongs to an inner batch of one is not mistaken for a shared one."""
     table, row, factor = data

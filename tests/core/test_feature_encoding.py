@@ -9,13 +9,13 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
+from jaxstruct.core.caller import collected
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
     UnseenFeatures,
     dense_or_sparse,
     fit_features,
     inputs_of,
-    report_unseen_to,
 )
 from jaxstruct.core.feature_rows import read_rows, read_sequences
 from jaxstruct.core.ragged import Ragged
@@ -172,15 +172,14 @@ def test_a_constant_feature_may_stand_alone() -> None:
     np.testing.assert_array_equal(_matrix(encoding, [[], {}, []]), [[2.0]] * 3)
 
 
-def test_who_listens_receives_unseen_features_in_place_of_a_warning() -> None:
+def test_unseen_features_are_collected_in_place_of_warnings() -> None:
     encoding = fit_features(read_rows("rows", [["a"], ["b"]]))
-    heard: list = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with report_unseen_to(lambda notice, count: heard.append((notice, count))):
+        with collected(UnseenFeatures) as found:
             _matrix(encoding, [["a", "x", "x"], ["y"]])
             _matrix(encoding, [["a"]])
-    ((notice, count),) = heard
-    assert count == 3 and notice.startswith("rows names 2 features that training did not have")
+    (one,) = found
+    assert one.count == 3 and str(one).startswith("rows names 2 features that training did not")
     with pytest.warns(UnseenFeatures, match="rows names feature 'x'"):
         _matrix(encoding, [["x"]])

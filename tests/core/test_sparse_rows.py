@@ -11,7 +11,6 @@ import scipy.sparse
 
 import jaxstruct as js
 from jaxstruct.core.padding import bucketed
-from jaxstruct.multiclass.structure import multiclass
 from tests.lib.refusals import refused
 
 
@@ -40,9 +39,6 @@ def test_rows_stand_for_the_matrix(kind, dtype):
     np.testing.assert_array_equal(rows.indices.lengths, (table != 0).sum(axis=1))
     assert rows.indices.fill == 7 and rows.values.fill == 0
     assert all((np.diff(row) > 0).all() for row in rows.indices)
-    wider = js.from_scipy(matrix, width=20)
-    assert wider.indices.shape == (9, 20)
-    np.testing.assert_array_equal(dense(wider, 7), table.astype(dtype))
 
 
 def test_repeats_are_summed_zeros_dropped_and_the_matrix_left_alone():
@@ -52,12 +48,7 @@ def test_repeats_are_summed_zeros_dropped_and_the_matrix_left_alone():
     rows = js.from_scipy(matrix)
     assert [row.tolist() for row in rows.indices] == [[1, 3], [], []]
     assert [row.tolist() for row in rows.values] == [[5, 3], [], []]
-    padded = js.from_scipy(matrix, width=2)
-    assert padded.indices.tolist() == [[1, 3], [4, 4], [4, 4]]
-    assert padded.values.tolist() == [[5, 3], [0, 0], [0, 0]]
     assert matrix.nnz == 4 and matrix.indices.tolist() == [3, 3, 1, 0]
-    empty = js.from_scipy(scipy.sparse.csr_matrix((2, 4)), width=1)
-    assert empty.indices.tolist() == [[4], [4]]
 
 
 def test_rows_that_are_tokens_of_sequences():
@@ -85,27 +76,8 @@ def test_rows_that_are_tokens_of_sequences():
         (np.eye(3), {}, "matrix must be a SciPy sparse matrix, got ndarray"),
         ([[1, 2]], {}, "matrix must be a SciPy sparse matrix, got list"),
         (scipy.sparse.csr_matrix(np.eye(3) * 1j), {}, "must be .n, d. real numbers .*complex128"),
-        (
-            scipy.sparse.csr_matrix(np.ones((2, 3))),
-            {"width": 2},
-            "width is 2, but row 0 has 3 entries",
-        ),
         (scipy.sparse.csr_matrix(np.eye(3)), {"offsets": [0, 2]}, "offsets must go from 0 to 3"),
-        (scipy.sparse.csr_matrix((2, 3)), {"width": 0}, "width must be at least 1, got 0"),
-        (scipy.sparse.csr_matrix(np.eye(3)), {"width": 3.0}, "width must be .* integer, got 3.0"),
     ],
 )
 def test_what_is_refused(matrix, options, match):
     refused(match, js.from_scipy, matrix, **options)
-
-
-@pytest.mark.thorough
-def test_training_on_them_is_training_on_the_dense_rows():
-    random = np.random.default_rng(3)
-    table = random.normal(size=(12, 5)) * (random.random((12, 5)) < 0.5)
-    y = random.integers(0, 3, 12).astype(np.int32)
-    problem, rows = multiclass(5, 3), js.from_scipy(scipy.sparse.csr_matrix(table))
-    solution = js.fit(problem, rows, y, "svm1", 5.0)
-    wanted = js.fit(problem, table.astype(np.float32), y, "svm1", 5.0)
-    assert solution.primal == pytest.approx(wanted.primal, rel=2e-3)
-    refused("jaxstruct.from_scipy", lambda: js.fit(problem, scipy.sparse.csr_matrix(table), y))

@@ -133,11 +133,11 @@ WRONG = {
     ),
     "classes for sets": (E.MultiLabelClassifier(), np.eye(2), [0, 1], "MultiLabelBinarizer"),
     "sequences": (
-        E.SequenceLabeller(), WORDS, LABELS[:-1], "X has 24 sequences, but y has 23",
+        E.SequenceLabeller(), WORDS, LABELS[:-1], "y must be of n = 24 sequences, got 23",
     ),
     "tokens": (
         E.SequenceLabeller(), WORDS, [LABELS[0][:-1], *LABELS[1:]],
-        r"y\[0\] has \d labels, but X\[0\] has \d tokens",
+        r"y\[0\] has \d entries, but sequences\[0\] has \d: one each",
     ),
     "one label": (
         E.SequenceLabeller(), WORDS, [["a"] * len(one) for one in LABELS], "at least two labels",

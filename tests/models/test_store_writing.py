@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import jax
 import numpy as np
 import pytest
 
 import jaxstruct as js
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.models import store_writing, write_arrays, write_rows, write_sequences, write_trees
+from jaxstruct.models import store_writing, write_rows, write_sequences, write_trees
 from jaxstruct.models.store import open_store
 from jaxstruct.trees.phrases.bracketing import read_tree
 from jaxstruct.trees.phrases.tree import Tree
@@ -63,19 +65,11 @@ def test_rows_are_those_of_prepare(tmp_path, min_count, constant) -> None:
         store = open_store(written.folder, check=True)
         encoding = js.multiclass.prepare(rows, labels, **options).encoding
         assert store.encoding == encoding
-        with pytest.warns() if min_count > 1 else _quiet():
+        with pytest.warns() if min_count > 1 else nullcontext():
             assert_same(store.inputs, encoding.inputs(rows))
         assert_same(store.outputs, encoding.outputs(labels))
         names = {"header.json", "offsets.npy", "indices.npy", "values.npy", "labels.npy"}
         assert {path.name for path in written.folder.iterdir()} == names
-
-
-class _quiet:
-    def __enter__(self) -> None:
-        """Nothing is expected."""
-
-    def __exit__(self, *error) -> None:
-        """Nothing was."""
 
 
 @pytest.mark.parametrize(("min_count", "constant"), [(1, 0.0), (2, 0.5)])
@@ -87,7 +81,7 @@ def test_sequences_are_those_of_prepare(tmp_path, min_count, constant) -> None:
     store = open_store(write_sequences(tmp_path / "s", placed(sequences, labels), **options).folder)
     encoding = js.chains.prepare(sequences, labels, **options).encoding
     assert store.encoding == encoding
-    with pytest.warns() if min_count > 1 else _quiet():
+    with pytest.warns() if min_count > 1 else nullcontext():
         assert_same(store.inputs, encoding.inputs(sequences))
     assert_same(store.outputs, encoding.outputs(labels))
 
@@ -117,23 +111,6 @@ def test_trees_are_those_of_prepare(tmp_path, read_words) -> None:
         np.testing.assert_array_equal(one, other)
     assert_same(store.inputs, encoding.inputs(trees))
     assert_same(store.outputs, encoding.outputs(trees))
-
-
-def test_arrays_are_written_piece_by_piece(tmp_path) -> None:
-    random = np.random.default_rng(2)
-    sequences = [[["a", "b"]] * int(random.integers(1, 4)) for _ in range(6)]
-    labels = [random.choice(["N", "V"], len(one)).tolist() for one in sequences]
-    encoding = js.chains.prepare(sequences, labels).encoding
-    pieces = [
-        (encoding.inputs(sequences[own]), encoding.outputs(labels[own]))
-        for own in (slice(0, 4), slice(4, 6))
-    ]
-    store = open_store(write_arrays(tmp_path / "a", encoding, pieces).folder, check=True)
-    assert_same(store.inputs, encoding.inputs(sequences))
-    assert_same(store.outputs, encoding.outputs(labels))
-    refused("pieces: got none", write_arrays, tmp_path / "b", encoding, [])
-    with refused("sparse rows or sequences"):
-        write_arrays(tmp_path / "b", js.multiclass.prepare(np.eye(2), [0, 1]).encoding, pieces)
 
 
 def test_bad_records_are_told_and_passed_over(tmp_path) -> None:

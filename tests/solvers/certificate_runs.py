@@ -68,7 +68,8 @@ class Case(NamedTuple):
     def inputs(self) -> Any:
         """As the solver takes them."""
         if self.kind == "sparse":
-            return js.from_scipy(csr_array(self.x), width=D)
+            rows = js.from_scipy(csr_array(self.x))
+            return js.SparseFeatures(*(leaf.padded(np.arange(len(leaf)), D) for leaf in rows))
         return multiclass.kernel_inputs(self.gram()) if self.kind == "kernel" else self.x
 
     def problem(self, loss: np.ndarray | None = None) -> js.Problem:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit, support_outputs
-from jaxstruct.core.buckets import Buckets, in_order
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.lib.refusals import refused
@@ -145,66 +145,6 @@ def test_a_second_bucketed_run_compiles_nothing(x64):
             tolerance=1e-4,
         )
         assert solution.statistics.compilations == 0
-
-
-def random_buckets(random, n):
-    """Buckets of two leaves a part, padded to the number of the bucket, and the plain values."""
-    counts = random.multinomial(n, np.ones(3) / 3)
-    index = tuple(part for part in np.split(random.permutation(n), np.cumsum(counts)[:-1]))
-    index = tuple(part for part in index if part.size)
-    values = random.normal(size=n)
-    parts = [
-        {"value": values[own], "row": np.tile(own[:, None], (1, number + 1))}
-        for number, own in enumerate(index)
-    ]
-    return Buckets(tuple(parts), index), values
-
-
-def test_in_order():
-    """Random buckets: each example at its own place."""
-    random = np.random.default_rng(0)
-    for _ in range(300):
-        buckets, values = random_buckets(random, int(random.integers(1, 12)))
-        rows = in_order(buckets)
-        assert [row["value"] for row in rows] == list(values)
-        assert [set(row["row"]) for row in rows] == [{i} for i in range(len(values))]
-
-
-def broken(change):
-    """Buckets of a random case with one thing changed in the inputs' or outputs' fields."""
-    inputs, outputs = bucketed(random_case(0, sparse=True), (5, 4, 3))
-    fields = {
-        "x": list(inputs.parts), "xi": list(inputs.index),
-        "y": list(outputs.parts), "yi": list(outputs.index),
-    }  # fmt: skip
-    change(fields)
-    return (
-        Buckets(tuple(fields["x"]), tuple(fields["xi"])),
-        Buckets(tuple(fields["y"]), tuple(fields["yi"])),
-    )
-
-
-def put(parts, value):
-    """Another first part."""
-    parts[0] = value
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda f: f["xi"].pop(), "inputs has 3 parts and 2 index arrays"),
-        (lambda f: f["y"].pop(), "outputs has 2 parts and 3 index arrays"),
-        (lambda f: [part.clear() for part in f.values()], "inputs has 0 parts"),
-        (lambda f: put(f["y"], f["y"][0][:3]), r"outputs.parts\[0\] has 3 rows, its index 5"),
-        (lambda f: [put(f[i], f[i][0] + 1) for i in ("xi", "yi")], "inputs.index must number"),
-        (lambda f: put(f["yi"], np.zeros(5, int)), "outputs.index must number every"),
-        (lambda f: put(f["yi"], f["yi"][0][::-1]), "bucketed alike"),
-        (lambda f: [f[i].reverse() for i in ("y", "yi")], "bucketed alike"),
-        (lambda f: put(f["y"], f["y"][0] + K), "outside 0..3"),
-    ],
-)
-def test_refusals(change, message):
-    refused(message, lambda: fit(random_case(0).problem("float32"), *broken(change)))
 
 
 def test_both_or_neither_are_buckets():

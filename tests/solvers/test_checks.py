@@ -257,7 +257,7 @@ def test_training_inputs_that_are_no_anchors():
 @pytest.mark.parametrize(
     "change, match",
     [
-        (dict(anchor=np.zeros(6)), "inputs.anchor must be integers, got dtype float64"),
+        (dict(anchor=np.zeros(6)), "inputs.anchor must be .n. integers, got float64"),
         (dict(anchor=np.zeros((6, 1), int)), r"anchor and self_kernel \[n\], got shapes"),
         (dict(self_kernel=np.ones(5)), r"inputs|self_kernel"),
     ],

@@ -243,7 +243,7 @@ def test_differences_come_together():
         space = right.space._replace(differences=differences)
         make_problem(right.initial_weights, right.model, right.oracles, space)
 
-    with pytest.raises(ValueError, match="space.differences must be jaxstruct.Differences"):
+    with pytest.raises(ValueError, match="space.differences must be a Differences"):
         make(lambda y: y)
     function = lambda y: y  # noqa: E731
     with pytest.raises(ValueError, match="space.differences.values must be a function"):

@@ -11,7 +11,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core import contract
-from jaxstruct.core.buckets import Buckets, check_buckets
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import (
     FINEST,
     NoOutput,
@@ -285,7 +285,7 @@ def checked_buckets(
 ) -> tuple[Buckets, Buckets]:
     """The examples in buckets, or a ValueError that names what does not fit.
 
-    Those that are in buckets already pass through, checked.
+    Those that are in buckets already pass through.
 
     Args:
       others: of `padding.bucketed`. dual: whether inner products of planes will be asked for.
@@ -296,8 +296,6 @@ def checked_buckets(
     if not isinstance(inputs, Buckets):
         checked_examples(inputs, outputs, example_weights)
         inputs, outputs = bucketed(problem.padding, inputs, outputs, others, dual)
-    else:
-        check_buckets(inputs, outputs)
     checked_example_weights(example_weights, sum(map(len, outputs.index)))
     for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
         if x is not None:  # of others
@@ -343,7 +341,6 @@ def checked_inputs(problem: contract.Problem, inputs: PyTree) -> Buckets:
             raise ValueError("inputs is empty: there is nothing to predict")
         check_inputs(inputs)
         inputs = bucketed_inputs(problem.padding, inputs)
-    check_buckets(inputs, None)
     none: list[NoOutput] = []
     for x, index in zip(inputs.parts, inputs.index, strict=True):
         try:
