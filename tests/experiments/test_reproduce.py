@@ -249,10 +249,10 @@ def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
     assert not (tmp_path / "out" / "reproduce.stopped.json").exists()
 
 
-def test_the_exit_code_tells_of_failures(monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=RuntimeError("x"))],))
-    options = Options(all=True, output=str(tmp_path), compilation_cache=False)
-    assert reproduce.main(options) == 1
+@pytest.mark.parametrize(("error", "code"), [(RuntimeError("x"), 1), (KeyboardInterrupt(), 130)])
+def test_the_exit_code_tells_how_a_run_ended(options, monkeypatch, error, code):
+    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=error)],))
+    assert reproduce.main(options) == code
 
 
 def test_ctrl_c_keeps_the_tables_that_are_done_and_prints_the_summary(options, capsys):
@@ -273,12 +273,6 @@ def test_the_exit_code_tells_that_nothing_was_made(no_corpora, tmp_path, capsys)
         "reproduce: nothing was made: handwriting: it needs ocr_letters, "
         "multi_label_yeast: too long for --quick\n"
     )
-
-
-def test_the_exit_code_tells_of_ctrl_c(monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=KeyboardInterrupt())],))
-    options = Options(all=True, output=str(tmp_path), compilation_cache=False)
-    assert reproduce.main(options) == 130
 
 
 def test_a_second_ctrl_c_does_not_lose_the_summary(options, monkeypatch):
