@@ -11,7 +11,6 @@ probability of a class is stated of each class, the marginal of the label read o
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,11 +20,11 @@ from experiments.corpora.ocr_letters import load_ocr_letters
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import COLOURS, STYLE, Plot
-from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table, rows_table
+from experiments.lib.training import fitted
 from experiments.tasks.documents import clinc150
-from jaxstruct import Problem, Ragged, confidence, fit, predict, take
+from jaxstruct import Problem, Ragged, confidence, predict, take
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.types import PyTree
@@ -155,12 +154,13 @@ def reliability_diagram(name: str, rows: Sequence[Mapping[str, Any]], fewest: in
     Raises:
       ImportError: matplotlib is missing.
     """
-    matplotlib = importlib.import_module("matplotlib")
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     machines = list(dict.fromkeys(row["machine"] for row in rows))
     numbers = []
-    with matplotlib.rc_context(STYLE):
-        figure = importlib.import_module("matplotlib.figure").Figure(SIZE)
-        importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
+    with rc_context(STYLE):
+        figure = Figure(SIZE)
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], color=COLOURS[0], linewidth=1.2, label="right as often as stated")
         for row in rows:
@@ -242,12 +242,9 @@ def _trained(options: Options, machine: str, data: Data) -> tuple[Any, float]:
             max_iterations=options.most_iterations,
         )  # fmt: skip
         return found, watch.elapsed(found.weights).wall
-    with training_progress(500, NAMES[machine], options.progress, options.tolerance) as update:
-        found = fit(
-            data.problem, inputs, outputs, "svm1_margin", C,
-            tolerance=options.tolerance, callback=update,
-        )  # fmt: skip
-    return found, watch.elapsed(found.weights).wall
+    given = data.problem, inputs, outputs
+    found, spent = fitted(options, NAMES[machine], given, "svm1_margin", C)
+    return found, spent["seconds"]
 
 
 def _of_data(options: Options, name: str, data: Data) -> Iterator[list[dict[str, Any]]]:
@@ -314,8 +311,3 @@ def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
         "loss: -log p(y | x) of the whole output, in nats a prediction.",
     ]
     return rows_table("Calibration, before and after a temperature", columns, rows, notes)
-
-
-def main(options: Options) -> None:
-    """Run all."""
-    run(options)

@@ -24,7 +24,7 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
-from experiments.lib.report import Table
+from experiments.lib.report import Table, spread_text
 from experiments.machines.homologues import homologue_search
 from experiments.machines.reference.reference_algorithm import fit_reference, most_constraints
 from experiments.tasks import parsing_options as parsing
@@ -174,13 +174,6 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def _spread(values: Sequence[float]) -> str | None:
-    if not values:
-        return None
-    deviation = f" ± {np.std(values, ddof=1):.0f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.0f}{deviation}"
-
-
 def make_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     """A line a part, formulation, size and precision."""
     columns: list[Any] = [
@@ -214,7 +207,7 @@ def _line(options: Options, group: Sequence[dict[str, Any]]) -> list[Any]:
     counts = {way: _of(group, way, "constraints") for way in options.ways}
     return [
         part, formulation, n, first["epsilon"], paper,
-        *(_spread(counts[way]) for way in options.ways), each,
+        *(spread_text(counts[way], 0) for way in options.ways), each,
         *((_mean(counts[way]) or 0) / n if counts[way] else None for way in options.ways),
         PAPER_EPOCHS[formulation] if part == "trees" else None,
         *(_mean(_of(group, way, "epochs")) for way in options.ways),

@@ -23,10 +23,10 @@ from experiments.corpora.gum_dependencies import load_gum_dependencies
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
-from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import LINE, Table, render, rows_table
-from jaxstruct import Prepared, dependencies, fit, predict
+from experiments.lib.training import fitted
+from jaxstruct import Prepared, dependencies, predict
 from jaxstruct.baselines import fit_random_field, perceptron
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.conllu import Annotated
@@ -130,13 +130,8 @@ def _trained(options: Options, method: str, data: Prepared) -> tuple[PyTree, Any
             *data, C, tolerance=options.tolerance, max_iterations=options.max_iterations
         )
         return field.weights, field.status
-    with training_progress(
-        options.max_passes, "svm1_margin", options.progress, options.tolerance
-    ) as update:
-        solution = fit(
-            *data, "svm1_margin", C, tolerance=options.tolerance, max_passes=options.max_passes,
-            settings=options.settings(), callback=update,
-        )  # fmt: skip
+    name = "svm1_margin"
+    solution, _ = fitted(options, name, data, name, C, max_passes=options.max_passes)
     return solution.weights, solution.status
 
 
@@ -201,13 +196,11 @@ def _one_to_show(test: Sequence[Annotated], trees: list, found: list) -> dict[st
 
 def _picture(words: list[str], heads: list[int], predicted: list[int]) -> Plot:
     """A parsed sentence: arcs above the words as predicted, and below them those that it misses."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     top = max(abs(head - word) for word, head in enumerate(predicted, 1))
     height = 0.55 * top + 2  # an arc is a quarter as high as it is long
     figure = Figure(figsize=(1.1 * len(words) + 1, height), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for word, (head, true) in enumerate(zip(predicted, heads, strict=True), 1):
         right = head == true

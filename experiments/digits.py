@@ -19,10 +19,9 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.peers import DIGITS_OPTIMA
 from experiments.lib.plots import Plot, bar_groups
-from experiments.lib.progress import training_progress
-from experiments.lib.record import Stopwatch
 from experiments.lib.report import Columns, Table, rows_table
-from jaxstruct import Solution, fit, predict
+from experiments.lib.training import fitted
+from jaxstruct import Solution, predict
 from jaxstruct.core.contract import Problem
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
 from jaxstruct.evaluation.metrics import accuracy
@@ -67,27 +66,15 @@ def _measurements(
 ) -> Iterator[dict[str, Any]]:
     for name in options.formulations:
         for ratio in map(float, options.c_over_n):
-            (first, _), (second, solution) = (
-                _timed_fit(options, problem, data, name, ratio) for _ in range(2)
+            given = problem, data.train_x, data.train_y
+            what, C = f"{name}, C' = {ratio:g}", ratio * len(data.train_y)
+            (_, first), (solution, second) = (
+                fitted(options, what, given, name, C) for _ in range(2)
             )
             yield _measure(problem, data, name, ratio, solution) | {
                 "first_seconds": first["seconds"], "second_seconds": second["seconds"],
                 "compile_seconds": first["compile_seconds"],
             }  # fmt: skip
-
-
-def _timed_fit(
-    options: Options, problem: Problem, data: DigitsSplit, name: str, ratio: float
-) -> tuple[dict[str, float], Solution]:
-    with training_progress(
-        500, f"{name}, C' = {ratio:g}", options.progress, options.tolerance
-    ) as update:
-        watch = Stopwatch()
-        solution = fit(
-            problem, data.train_x, data.train_y, name, ratio * len(data.train_y),
-            tolerance=options.tolerance, settings=options.settings(), callback=update,
-        )  # fmt: skip
-        return watch.numbers(solution.weights), solution
 
 
 def _measure(

@@ -76,21 +76,15 @@ class Sets(NamedTuple):
     columns: list[np.ndarray]
 
 
-def main(options: Options) -> int | None:
-    """One method in this process, or all of them."""
-    if options.part:
-        write_part(options, _part_name(options), _rows)
-    else:
-        run(options)
-
-
-def run(options: Options) -> common.Outcome:
+def run(options: Options) -> common.Outcome | None:
     """Draw, train, test, print the table and write it.
 
     Raises:
       ValueError: an option that does not fit.
       subprocess.CalledProcessError: a method failed; its messages are on standard error.
     """
+    if options.part:
+        return write_part(options, _part_name(options), _rows)
     common.prepare(options)
     _drawing(options, SETTINGS[1])
     rows = common.finished_rows(options, run_parts(options, _parts(options), _part_name, _rows))

@@ -79,21 +79,15 @@ class Choice(NamedTuple):
     share: float | None = None
 
 
-def main(options: Options) -> int | None:
-    """One method in this process, or all of them."""
-    if options.part:
-        write_part(options, _part_name(options), _rows)
-    else:
-        run(options)
-
-
-def run(options: Options) -> common.Outcome:
+def run(options: Options) -> common.Outcome | None:
     """Train, test, print the table and write it.
 
     Raises:
       ValueError: an option that does not fit.
       subprocess.CalledProcessError: a method failed; its messages are on standard error.
     """
+    if options.part:
+        return write_part(options, _part_name(options), _rows)
     common.prepare(options)
     for name in options.data:  # what is wrong with a corpus is said here, once
         load_label_sets(name)

@@ -19,10 +19,10 @@ import numpy as np
 from experiments.corpora.multilabel import NAMES, LabelSets, load_label_sets
 from experiments.lib import common, fields
 from experiments.lib.options import flag
-from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Columns, Row, Table, rows_table
-from jaxstruct import Problem, Solution, fit, predict
+from experiments.lib.training import fitted
+from jaxstruct import Problem, Solution, predict
 from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.marginals import set_marginals
 from jaxstruct.graphs.multi_label import multi_label
@@ -116,14 +116,10 @@ def _trained(
     options: Options, training: Training, data: LabelSets, ratio: float, weights: np.ndarray
 ) -> Solution:
     """Trained on the examples of weight 1; the others are in the same program."""
-    with training_progress(
-        options.most_passes, f"C' = {ratio:g}", options.progress, options.tolerance
-    ) as update:
-        return fit(
-            training.problem, data.train_x, training.outputs, "svm1_margin", ratio * weights.sum(),
-            tolerance=options.tolerance, max_passes=options.most_passes, example_weights=weights,
-            settings=options.settings(), callback=update,
-        )  # fmt: skip
+    given = training.problem, data.train_x, training.outputs
+    how = {"max_passes": options.most_passes, "example_weights": weights}
+    C = ratio * weights.sum()
+    return fitted(options, f"C' = {ratio:g}", given, "svm1_margin", C, **how)[0]
 
 
 def error_of(problem: Problem, weights: PyTree, x: np.ndarray, y: np.ndarray) -> float:

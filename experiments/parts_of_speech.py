@@ -23,9 +23,10 @@ from experiments.corpora.treebanks import TreebankFile, load_gum, load_treebank_
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
-from experiments.lib.progress import jobs_bar, training_progress
+from experiments.lib.progress import jobs_bar
 from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Table
+from experiments.lib.training import fitted
 from experiments.tasks.news import Corpus, label_names, label_strings, sparse_corpus
 from experiments.tasks.taggers import (
     Fold,
@@ -37,7 +38,7 @@ from experiments.tasks.taggers import (
     random_field,
 )
 from experiments.tasks.token_features import FeatureOptions, fit_token_index
-from jaxstruct import fit, predict
+from jaxstruct import predict
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
 from jaxstruct.data.conll import Sentence
@@ -198,16 +199,11 @@ def commonest_tag(fold: Fold, problem: Problem) -> Numbers:
 
 def support_vector_machine(fold: Fold, problem: Problem, *, options: Options) -> Numbers:
     """The structural SVM to the gap that the options ask for."""
-    watch, train = Stopwatch(), fold.train
-    with training_progress(
-        options.max_passes, options.formulation, options.progress, options.tolerance
-    ) as update:
-        solution = fit(
-            problem, train.inputs, train.outputs, options.formulation,
-            options.c_over_n * len(train.sentences), tolerance=options.tolerance,
-            max_passes=options.max_passes, settings=options.settings(),
-            callback=update,
-        )  # fmt: skip
+    watch, train, name = Stopwatch(), fold.train, options.formulation
+    solution, _ = fitted(
+        options, name, (problem, train.inputs, train.outputs), name,
+        options.c_over_n * len(train.sentences), max_passes=options.max_passes,
+    )  # fmt: skip
 
     def decoded(part: Corpus) -> Any:
         return label_strings(predict(problem, solution, part.inputs), part.names)

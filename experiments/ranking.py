@@ -63,21 +63,15 @@ class Options(fields.Apart, fields.Tolerance, fields.Common):
     compilation_cache: bool = False
 
 
-def main(options: Options) -> int | None:
-    """One method in this process, or all of them."""
-    if options.part:
-        write_part(options, _part_name(options), _rows)
-    else:
-        run(options)
-
-
-def run(options: Options) -> common.Outcome:
+def run(options: Options) -> common.Outcome | None:
     """Train, test, print the table and write it; LightGBM is left out where it is not installed.
 
     Raises:
       ValueError: an option that does not fit.
       subprocess.CalledProcessError: a method failed; its messages are on standard error.
     """
+    if options.part:
+        return write_part(options, _part_name(options), _rows)
     common.prepare(options)
     there = importlib.util.find_spec("lightgbm") is not None
     methods = [one for one in options.methods if there or one != "lightgbm"]

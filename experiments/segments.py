@@ -23,11 +23,11 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.paired_tests import SWAPS, f1_difference
 from experiments.lib.plots import Plot
-from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
 from experiments.lib.report import LINE, Table, render, rows_table
+from experiments.lib.training import fitted
 from experiments.tasks.name_segments import PHRASES, token_mappings
-from jaxstruct import Prepared, chains, fit, segments, trained
+from jaxstruct import Prepared, chains, segments, trained
 from jaxstruct.chains import entity_f1, iob2_spans
 from jaxstruct.data.conll import Sentence
 
@@ -100,13 +100,10 @@ def _rows(
     for method in options.methods:
         watch = Stopwatch()
         data = _prepared(method, X, Y, dtype)
-        with training_progress(
-            options.max_passes, method, options.progress, options.tolerance
-        ) as update:
-            solution = fit(
-                *data, "svm1_margin", options.c_over_n * len(train), tolerance=options.tolerance,
-                max_passes=options.max_passes, settings=options.settings(), callback=update,
-            )  # fmt: skip
+        solution, _ = fitted(
+            options, method, data, "svm1_margin", options.c_over_n * len(train),
+            max_passes=options.max_passes,
+        )  # fmt: skip
         numbers = watch.numbers(solution.weights)
         model, scores = trained(data, solution), {}
         for part, test in tests.items():
@@ -144,7 +141,6 @@ def _pairs_table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _picture(test: Sequence[Sentence], found: dict[str, list[list[str]]]) -> Plot:
     """The entities of one short sentence: true ones, and those of each machine."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     def interest(i: int) -> tuple[bool, int, int]:
@@ -156,7 +152,6 @@ def _picture(test: Sequence[Sentence], found: dict[str, list[list[str]]]) -> Plo
     words = list(test[i].words)
     rows = {"true": list(test[i].labels)} | {name: labels[i] for name, labels in found.items()}
     figure = Figure(figsize=(0.8 * len(words) + 2, 0.6 * len(rows) + 1), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     kinds = sorted({kind for labels in rows.values() for kind, _, _ in iob2_spans(labels)})
     for line, labels in enumerate(rows.values()):

@@ -21,11 +21,11 @@ from experiments.corpora.snakes import load_snakes
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
-from experiments.lib.progress import training_progress
-from experiments.lib.record import SECONDS, Stopwatch
+from experiments.lib.record import SECONDS
 from experiments.lib.report import Columns, Table, rows_table
+from experiments.lib.training import fitted
 from experiments.tasks.snakes import FEATURES, Grids, errors, grids_of, palette_of, problem_of
-from jaxstruct import Ragged, fit, predict
+from jaxstruct import Ragged, predict
 from jaxstruct.graphs.decoding import BOUNDED, UNBOUNDED
 
 # Pictures of labelled grids: the cells as they are, as they are labelled, and which are wrong.
@@ -147,17 +147,10 @@ def _measurements(options: Options, data: Data) -> Iterator[tuple[dict[str, Any]
         problem = problem_of(data.train, features, options.inference, options.passes, data.dtype)
         x, x_test = (part.inputs(features, data.dtype) for part in (data.train, data.test))
         for ratio in map(float, options.c_over_n):
-            with training_progress(
-                options.most_passes, f"{features}, C' = {ratio:g}", options.progress,
-                options.tolerance,
-            ) as update:  # fmt: skip
-                watch = Stopwatch()
-                solution = fit(
-                    problem, x, data.train.y, "svm1_margin", ratio * len(data.train.shapes),
-                    tolerance=options.tolerance, max_passes=options.most_passes,
-                    settings=options.settings(), callback=update,
-                )  # fmt: skip
-                spent = watch.numbers(solution.weights)
+            solution, spent = fitted(
+                options, f"{features}, C' = {ratio:g}", (problem, x, data.train.y), "svm1_margin",
+                ratio * len(data.train.shapes), max_passes=options.most_passes,
+            )  # fmt: skip
             read = predict(problem, solution, x_test)
             own = errors(data.train.y, predict(problem, solution, x))
             other = errors(data.test.y, read)

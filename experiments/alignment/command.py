@@ -40,7 +40,7 @@ from experiments.lib import common
 from experiments.lib.kept import Store, kept, store_key
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.progress import jobs_bar
-from experiments.lib.report import LINE, Table, render
+from experiments.lib.report import LINE, Table, mean_text, render
 from experiments.machines.homologues import homologue_search
 from jaxstruct import Settings, Status
 
@@ -67,7 +67,7 @@ class Mean(NamedTuple):
 
     def __str__(self) -> str:
         """As in the paper."""
-        return f"{self.mean:.1f} ± {self.error:.1f}"
+        return mean_text(self.mean, self.error, 1)
 
 
 def mean_of(values: Sequence[float]) -> Mean:

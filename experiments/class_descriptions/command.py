@@ -37,7 +37,7 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.progress import jobs_bar
-from experiments.lib.report import Columns, Table, rows_table
+from experiments.lib.report import Columns, Table, mean_text, rows_table
 from jaxstruct.evaluation.metrics import mean_and_deviation
 
 NONE = "no examples"
@@ -168,10 +168,7 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _text(stat: Any, sign: str = "") -> str | None:
-    if stat is None:
-        return None
-    spread = "" if np.isnan(stat.deviation) else f" ± {stat.deviation:.2f}"
-    return f"{stat.mean:{sign}.2f}{spread}"
+    return None if stat is None else mean_text(*stat, sign=sign)
 
 
 def _table(

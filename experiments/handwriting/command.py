@@ -25,7 +25,7 @@ from experiments.lib import common
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS
-from experiments.lib.report import Columns, Table, rows_table
+from experiments.lib.report import Columns, Table, rows_table, spread_text
 from experiments.tasks.handwriting import (
     CAPITALS,
     KNOWN_OPTIMUM,
@@ -46,7 +46,6 @@ from experiments.tasks.letter_machines import (
     train_chain,
 )
 from experiments.tasks.word_pictures import course_picture, picture_of
-from jaxstruct.evaluation.metrics import mean_and_deviation
 from jaxstruct.solvers.checkpoints.run_state import load_weights, save_weights
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
@@ -156,11 +155,7 @@ def _total(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _spread(rows: Sequence[Mapping[str, Any]], name: str, decimals: int = 2) -> str | None:
-    values = [row[name] for row in rows]
-    if any(value is None for value in values):
-        return None
-    mean, deviation = mean_and_deviation(values)
-    return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
+    return spread_text([row[name] for row in rows], decimals)
 
 
 def split_plots(

@@ -40,7 +40,7 @@ from experiments.lib import common
 from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import jobs_bar
 from experiments.lib.record import Stopwatch
-from experiments.lib.report import Columns, Table, rows_table
+from experiments.lib.report import Columns, Table, mean_text, rows_table
 from jaxstruct.evaluation import mean_and_deviation
 
 __all__ = ["Options", "run"]
@@ -107,8 +107,7 @@ def _table(options: Options, rows: Sequence[Row]) -> Table:
         line: dict[str, Any] = {"task": task, "setting": setting}
         for name in methods:
             mean, deviation = _spread(rows, task=task, setting=setting, method=name)
-            spread = "" if math.isnan(deviation) else f" ± {deviation:.1f}"
-            line[name] = None if math.isnan(mean) else f"{mean:.1f}{spread}"
+            line[name] = None if math.isnan(mean) else mean_text(mean, deviation, 1)
         lines.append(line)
     notes = [
         f"Mean and standard deviation of {options.seeds} data sets; tolerance "

@@ -243,9 +243,8 @@ def _axes(title: str) -> tuple[Any, Any]:
 
 
 def _panels(title: str, number: int) -> tuple[Any, list[Any]]:
-    """A figure on its own Agg canvas, so that neither a display nor pyplot's state is needed."""
+    """A figure of its own, so that neither a display nor pyplot's state is needed."""
     figure = importlib.import_module("matplotlib.figure").Figure(SIZE)
-    importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     panels = list(figure.subplots(1, number, squeeze=False)[0])
     panels[0].set_title(textwrap.fill(title, 64))
     return figure, panels

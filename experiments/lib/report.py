@@ -21,14 +21,17 @@ import numpy as np
 from experiments.lib.files import file_in, write_results
 from experiments.lib.layout import GAP, column_widths, group_lines, row_lines
 from jaxstruct.core.files import write_file
+from jaxstruct.evaluation.metrics import mean_and_deviation
 
 __all__ = [
     "Columns",
     "Row",
     "Table",
+    "mean_text",
     "measured_number",
     "render",
     "rows_table",
+    "spread_text",
     "to_markdown",
     "write_csv",
     "write_results",
@@ -247,6 +250,20 @@ def _numbers_apart(name: str, column: Sequence[Any]) -> list[tuple[str, list[Any
         return [(name, means)]
     deviations = [_digits(spread[2]) if spread else None for spread in spreads]
     return [(name, means), (f"{name} (deviation)", deviations)]
+
+
+def mean_text(mean: float, deviation: float, decimals: int = 2, sign: str = "") -> str:
+    """ "mean ± deviation" as a cell; the mean alone where the deviation is nan, as of one value."""
+    spread = "" if math.isnan(deviation) else f" ± {deviation:.{decimals}f}"
+    return f"{mean:{sign}.{decimals}f}{spread}"
+
+
+def spread_text(values: Sequence[float | None], decimals: int = 2) -> str | None:
+    """Mean and sample deviation of values as a cell; None where there is none or one is missing."""
+    known = [float(value) for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return mean_text(*mean_and_deviation(known), decimals)
 
 
 def _is_number(cell: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib.plots import Plot, bar_groups
-from experiments.lib.report import Table
+from experiments.lib.report import Table, spread_text
 from experiments.named_entities.options import Options
 from experiments.tasks.news import Corpus
 from jaxstruct.evaluation.metrics import mean_and_deviation
@@ -68,15 +68,6 @@ def _values(row: Row, part: str, measure: str) -> list[float]:
     return [fold[part][measure] for fold in row.folds]
 
 
-def _spread(values: Sequence[float | None], decimals: int = 2) -> str | None:
-    known = [float(value) for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    mean, deviation = mean_and_deviation(known)
-    alone = len(values) == 1
-    return f"{mean:.{decimals}f}" + ("" if alone else f" ± {deviation:.{decimals}f}")
-
-
 def table_two(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     """Thesis, table 4.2: token error by method; entities beside it, which the paper leaves out."""
     known = ["paper"] if is_of_paper(options) else []
@@ -88,8 +79,8 @@ def table_two(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     body = []
     for row in _of_table_two(options, rows):
         paper = [f"{PAPER_ERRORS[row.method]:.2f}" if row.compared else None for _ in known]
-        entities = (_spread(_values(row, "test", m), 1) for m in ("precision", "recall", "f1"))
-        errors = (_spread(_values(row, part, "token_error")) for part in ("test", "train"))
+        entities = (spread_text(_values(row, "test", m), 1) for m in ("precision", "recall", "f1"))
+        errors = (spread_text(_values(row, part, "token_error")) for part in ("test", "train"))
         spent = [
             mean_and_deviation([fold[name] for fold in row.folds]).mean
             for name in ("seconds", "compile_seconds")
@@ -140,7 +131,7 @@ def differences(options: Options, rows: Sequence[Row]) -> Table:
             )  # fmt: skip
             sentences = [int(np.sum(wrong[0] < wrong[1])), int(np.sum(wrong[0] > wrong[1]))]
             lines.append([
-                row.name, row.tokens, _spread(list(gap)),
+                row.name, row.tokens, spread_text(list(gap)),
                 float(ttest_rel(errors[0], errors[1]).pvalue),
                 f"{better} of {len(gap)}",
                 float(binomtest(better, unequal).pvalue) if unequal else 1.0,
@@ -173,17 +164,17 @@ def table_three(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     ]  # fmt: skip
     for row in sorted(kernel, key=lambda row: list(options.table_3_C).index(str(row.setting))):
         measured = (
-            _spread(_values(row, "train", "token_error")),
-            _spread(_values(row, "test", "token_error")),
+            spread_text(_values(row, "train", "token_error")),
+            spread_text(_values(row, "test", "token_error")),
             *(
-                _spread([fold[name] for fold in row.folds], digits)
+                spread_text([fold[name] for fold in row.folds], digits)
                 for name, digits in (("constraints", 0), ("average_loss", 2))
             ),
         )
         assert row.formulation is not None, "an SVM"
         found = {"paper": PAPER_SVM[row.formulation], "measured": measured}
         cells = (found[s][i] for i in range(len(groups)) for s in sources)
-        support = _spread([fold["support"] for fold in row.folds], 0)
+        support = spread_text([fold["support"] for fold in row.folds], 0)
         body.append([TITLES[row.formulation], row.setting, *cells, support])
     title = f"Table 3: named entities, {_protocol(options, corpus)}, kernel of degree 2"
     return Table(title, columns, body, _svm_notes(options, rows))

@@ -22,7 +22,7 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import COLOURS, DOTS_PER_INCH, STYLE, Plot
 from experiments.lib.progress import jobs_bar
-from experiments.lib.report import Table
+from experiments.lib.report import Table, spread_text
 from experiments.neural_handwriting.training import (
     HEADS,
     LOSSES,
@@ -37,7 +37,6 @@ from experiments.neural_handwriting.training import (
 from experiments.tasks.handwriting import CAPITALS, Data, Split, errors, fold_splits, load
 from experiments.tasks.letter_machines import ChainOptions, measure, train_chain
 from experiments.tasks.word_pictures import picture_of
-from jaxstruct.evaluation.metrics import mean_and_deviation
 
 ERRORS = {"train": "train_letter_error", "test": "test_letter_error"}
 SAID = {
@@ -52,11 +51,6 @@ def described(machine: str) -> tuple[str, str]:
     """(what reads, its loss)."""
     head, _, loss = machine.partition("_")
     return SAID[head], loss or "svm1_margin"
-
-
-def _spread(rows: Sequence[dict[str, Any]], name: str) -> str:
-    mean, deviation = mean_and_deviation([row[name] for row in rows])
-    return f"{mean:.2f} ± {deviation:.2f}" if len(rows) > 1 else f"{mean:.2f}"
 
 
 def _mean(rows: Sequence[dict[str, Any]], name: str) -> float | None:
@@ -80,9 +74,11 @@ def folds_table(
         "reads", "loss", ("letters wrong %", "train"), ("letters wrong %", "test"),
         ("words wrong %", "test"), ("seconds a fold", "wall"), ("seconds a fold", "processor"),
     ]  # fmt: skip
+    errors = (*ERRORS.values(), "test_word_error")
     body = [
-        [*described(machine), _spread(own, "train_letter_error"), _spread(own, "test_letter_error"),
-         _spread(own, "test_word_error"), _mean(own, "seconds"), _mean(own, "processor_seconds")]
+        [*described(machine),
+         *(spread_text([row[name] for row in own]) for name in errors),
+         _mean(own, "seconds"), _mean(own, "processor_seconds")]
         for machine, own in by_machine(rows).items()
     ]  # fmt: skip
     words = ", ".join(str(len(split.train)) for split in splits)
@@ -107,7 +103,6 @@ def folds_table(
 def error_plot(rows: Sequence[dict[str, Any]]) -> Plot:
     """Letters read wrong in every fold, a dot each, and their means; a machine a line."""
     from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     title = "Handwritten words: letters read wrong, one fold in training"
@@ -115,7 +110,6 @@ def error_plot(rows: Sequence[dict[str, Any]]) -> Plot:
     names = [", ".join(described(machine)) for machine in groups]
     with rc_context(STYLE):
         figure = Figure((9.0, 1.6 + 0.5 * len(groups)), dpi=DOTS_PER_INCH)
-        FigureCanvasAgg(figure)
         axes = figure.subplots()
         for place, own in enumerate(groups.values()):
             for j, (part, name) in enumerate(ERRORS.items()):

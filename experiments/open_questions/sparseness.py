@@ -17,7 +17,7 @@ from scipy import stats
 from experiments.lib.common import Row
 from experiments.lib.options import AnyOptions
 from experiments.lib.plots import Plot, curve_lines
-from experiments.lib.report import Table
+from experiments.lib.report import Table, mean_text
 from experiments.machines.reference.reference_algorithm import fit_reference, most_constraints
 from experiments.open_questions.data_sets import DATA_SETS, Examples
 from jaxstruct import Problem
@@ -49,8 +49,7 @@ class Exponent(NamedTuple):
 
     def __str__(self) -> str:
         """As tables have it; two points of one sample have no interval."""
-        spread = f" ± {self.half:.2f}" if np.isfinite(self.half) else ""
-        return f"{self.slope:.2f}{spread}"
+        return mean_text(self.slope, self.half)
 
 
 def exponent_of(values: ArrayLike, counts: ArrayLike, samples: ArrayLike) -> Exponent:

@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.lib.paired_tests import SWAPS, f1_difference
 from experiments.lib.plots import Plot, bar_groups, curve_lines
-from experiments.lib.report import Table
+from experiments.lib.report import Table, spread_text
 from experiments.tasks.parsers import Method, scores_of, sentence_f1
 from experiments.tasks.parsing_options import Options
 from experiments.tasks.treebanks import Prepared, Treebank
@@ -157,7 +157,7 @@ def _further(row: Row) -> dict[tuple[str, str], Any]:
         found |= {("dev", "Acc"): dev[0], ("dev", "F1"): dev[3]}
     if folds := row.numbers["test"].get("folds"):
         for name, column in zip(("Acc", "F1"), 100 * np.array(folds).T, strict=True):
-            found["folds", name] = f"{column.mean():.1f} ± {column.std(ddof=1):.1f}"
+            found["folds", name] = spread_text(column, 1)
     return found
 
 

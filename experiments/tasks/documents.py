@@ -9,14 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.corpora.clinc150 import load_clinc150
-from experiments.corpora.clus_arff import ClusData, load_clus_arff
 from experiments.corpora.ipc import ipc_ancestors
 from experiments.corpora.wipo import load_wipo_arrays, load_wipo_xml
 from jaxstruct.core.labels import encode, fit_codec
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.rows import CsrRows, from_scipy
-from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_parents, taxonomy_from_paths
+from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_paths
 
 
 class Documents(NamedTuple):
@@ -107,29 +106,6 @@ def wipo_xml(folder: Path, section: str = "D") -> Documents:
     )  # fmt: skip
 
 
-def clus(path: Path, test_path: Path | None = None) -> Documents:
-    """Hierarchical ARFF files of CLUS; of several classes of a document the first counts.
-
-    Raises:
-      ValueError: the two files differ in their attributes.
-    """
-    parts = [load_clus_arff(Path(each)) for each in (path, test_path) if each is not None]
-    if any(part.feature_names != parts[0].feature_names for part in parts):
-        raise ValueError(f"test_path: {test_path} has other attributes than {path}")
-    names = [part.nodes[label[0]] for part in parts for label in part.labels]
-    codec = fit_codec(names)
-    classes = [str(name) for name in codec.classes]
-    parents = {name: up for part in parts for name, up in _clus_parents(part).items()}
-    rows = _unit_rows(_stack([part.rows for part in parts]))
-    n = len(parts[0].labels)
-    return Documents(
-        f"{Path(path).name}, {len(codec.classes)} classes", _stored(rows), encode(codec, names),
-        rows.number_of_features, taxonomy_from_parents(parents, classes), np.arange(n),
-        np.arange(n, len(names)) if test_path else None,
-        ("vectors scaled to unit length; of several classes of a document only the first counts.",),
-    )  # fmt: skip
-
-
 def synthetic(seed: int = 0, per_leaf: int = 30, words: int = 40) -> Documents:
     """Made-up documents: 27 classes, three under each of nine nodes, three of which share a top.
 
@@ -181,25 +157,3 @@ def _ipc_classes(symbols: Sequence[str]) -> tuple[Taxonomy, np.ndarray]:
     codec = fit_codec(list(paths))
     labels = encode(codec, [ipc_ancestors(symbol)[-1] for symbol in symbols])
     return taxonomy_from_paths({name: paths[name] for name in map(str, codec.classes)}), labels
-
-
-def _clus_parents(part: ClusData) -> dict[str, str | None]:
-    return {
-        name: None if parent < 0 else part.nodes[parent]
-        for name, parent in zip(part.nodes, part.parents, strict=True)
-    }
-
-
-def _stack(parts: Sequence[CsrRows]) -> CsrRows:
-    ends = np.concatenate([np.diff(part.indptr) for part in parts])
-    indptr = np.concatenate([[0], np.cumsum(ends)]).astype(np.int64)
-    indices = np.concatenate([part.indices for part in parts])
-    values = np.concatenate([part.values for part in parts])
-    return CsrRows(indptr, indices, values, parts[0].number_of_features)
-
-
-def _unit_rows(rows: CsrRows) -> CsrRows:
-    owner = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
-    squares = np.bincount(owner, rows.values.astype(np.float64) ** 2, len(rows.indptr) - 1)
-    lengths = np.sqrt(squares)[owner]
-    return rows._replace(values=(rows.values / lengths).astype(np.float32))

@@ -157,7 +157,6 @@ def _sheet(
 ) -> Any:
     """A figure with a place for each tree, wide and high enough, and the trees in it."""
     from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     words = max(sum(node.kind == "word" for node in nodes) for row in panels for nodes in row)
@@ -165,7 +164,6 @@ def _sheet(
     inches = [height * LEVEL_INCHES + CAPTION_INCHES for height in heights]
     with rc_context({**STYLE, "axes.grid": False}):
         figure = Figure((tokens * TOKEN_INCHES * len(panels[0]) + 0.4, sum(inches) + 0.6))
-        FigureCanvasAgg(figure)
         axes = figure.subplots(
             len(panels), len(panels[0]), squeeze=False, gridspec_kw={"height_ratios": inches}
         )

@@ -111,23 +111,15 @@ def _draw_letters(canvas: np.ndarray, data: Data, word: Mapping[str, Any], place
 
 def _sheet(canvas: np.ndarray) -> tuple[Any, Any]:
     """A figure that is the canvas, one axis over all of it."""
-    figure = _figure(canvas.shape[1] / UNITS_PER_INCH, canvas.shape[0] / UNITS_PER_INCH)
+    from matplotlib.figure import Figure
+
+    figure = Figure((canvas.shape[1] / UNITS_PER_INCH, canvas.shape[0] / UNITS_PER_INCH))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(canvas, interpolation="nearest", aspect="equal", extent=(
         0, canvas.shape[1], canvas.shape[0], 0
     ))  # fmt: skip
     axes.set_axis_off()
     return figure, axes
-
-
-def _figure(width: float, height: float, **options: Any) -> Any:
-    """On its own Agg canvas: neither a display nor the state of pyplot is needed."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure((width, height), **options)
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _write_letters(axes: Any, word: Mapping[str, Any], place: _Place) -> None:

@@ -4,7 +4,6 @@
     python -m experiments.taxonomy --data=wipo_alpha_d
     python -m experiments.taxonomy --data=wipo_alpha_d --folds=3,5      # as the table was made
     python -m experiments.taxonomy --data=wipo_xml --path=FOLDER        # WIPO-alpha as shipped
-    python -m experiments.taxonomy --data=clus --path=train.arff --test_path=test.arff
 
 Source: thesis, table 4.1 (section 4.3.4), the same as JMLR 6:1453-1484, table 1 (section 5.1). The
 papers name neither the slack formulation of their Δ columns nor C: --formulation and --grid do.
@@ -23,7 +22,7 @@ from experiments.corpora.splits import per_class_subsample, stratified_folds
 from experiments.lib import common
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import jobs_bar
-from experiments.lib.report import Table
+from experiments.lib.report import Table, mean_text
 from experiments.tasks import documents
 from experiments.tasks.documents import Documents
 from experiments.taxonomy.options import (
@@ -179,13 +178,8 @@ def _rows(size: int, means: Mapping[str, Mapping[str, Any]], beside_paper: bool)
             rows.append(_paper_row(size, measure))
         stats = [means[measure][column] for column in COLUMNS]
         gain = f"{_gain(measure, stats[0].mean, stats[3].mean):+.2f}"
-        rows.append([_size(size), words, "measured", *map(_mean_text, stats), gain])
+        rows.append([_size(size), words, "measured", *(mean_text(*stat) for stat in stats), gain])
     return rows
-
-
-def _mean_text(stat: Any) -> str:
-    spread = "" if math.isnan(stat.deviation) else f" ± {stat.deviation:.2f}"
-    return f"{stat.mean:.2f}{spread}"
 
 
 def _gain(measure: str, flat: float, taxonomic: float) -> float:
@@ -323,13 +317,10 @@ def _jobs(options: Options) -> Iterator[tuple[int, int, int]]:
 
 def load(options: Options) -> documents.Documents:
     """The documents that `options.data` names."""
-    if options.data in ("wipo_xml", "clus"):
+    if options.data == "wipo_xml":
         if not options.path:
-            raise ValueError(f"path: --data={options.data} needs --path")
-        path = Path(options.path)
-        if options.data == "wipo_xml":
-            return documents.wipo_xml(path, options.section)
-        return documents.clus(path, Path(options.test_path) if options.test_path else None)
+            raise ValueError("path: --data=wipo_xml needs --path")
+        return documents.wipo_xml(Path(options.path), options.section)
     if options.data == "synthetic":
         return documents.synthetic(options.seed)
     path = Path(options.path) if options.path else None

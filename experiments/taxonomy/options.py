@@ -163,7 +163,7 @@ def _costs(grid: Sequence[float], n: int) -> list[float]:
     return [ratio * n for ratio in grid]
 
 
-DATA = ("clinc150", "wipo_alpha_d", "wipo_xml", "clus", "synthetic")
+DATA = ("clinc150", "wipo_alpha_d", "wipo_xml", "synthetic")
 DELTA_FORMULATIONS = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")
 
 
@@ -171,10 +171,7 @@ class Options(fields.Training):
     """The flags of this command."""
 
     data: str = flag("clinc150", "Documents to classify, see taxonomy.documents.", DATA)
-    path: str | None = flag(None, "Folder of XML files (wipo_xml) or training file (clus).")
-    test_path: str | None = flag(
-        None, "Test file (clus); without it, tested on what was not drawn."
-    )
+    path: str | None = flag(None, "Folder of XML files (wipo_xml).")
     section: str = flag("D", "Section of the classification (wipo_xml).")
     per_class: Sequence[str] = flag(
         ("4", "2"),

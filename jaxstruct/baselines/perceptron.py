@@ -78,25 +78,10 @@ class Walk(NamedTuple):
     visits: Array
 
 
-class Visited(NamedTuple):
-    """What a chunk of visits found, in their order.
-
-    Fields:
-      bucket: which one. rows: [q] of the bucket, -1 on padding.
-      wrong: [q] bool. outputs: [q, ...] what was decoded. visit: the number of the first visit.
-    """
-
-    bucket: int
-    rows: np.ndarray
-    wrong: np.ndarray
-    outputs: PyTree
-    visit: int
-
-
 def _visit(
     problem: Problem, inputs: PyTree, outputs: PyTree, walk: Walk, row: Array
-) -> tuple[Walk, tuple[Array, PyTree]]:
-    """Decode one example and update; a row of -1 is skipped."""
+) -> tuple[Walk, Array]:
+    """Decode one example and update where it is wrong; a row of -1 is skipped."""
     x, y = jax.tree.map(lambda leaf: leaf[jnp.maximum(row, 0)], (inputs, outputs))
     theta = problem.model.potentials(walk.weights, x)
     decoded = problem.model.decode(theta)
@@ -114,13 +99,13 @@ def _visit(
         )
 
     walk = jax.lax.cond(wrong, updated, lambda walk: walk, walk)
-    return walk._replace(visits=walk.visits + (row >= 0)), (wrong, decoded)
+    return walk._replace(visits=walk.visits + (row >= 0)), wrong
 
 
 @partial(jax.jit, donate_argnames="walk")
 def _visit_rows(
     problem: Problem, inputs: PyTree, outputs: PyTree, walk: Walk, rows: Array
-) -> tuple[Walk, tuple[Array, PyTree]]:
+) -> tuple[Walk, Array]:
     return jax.lax.scan(partial(_visit, problem, inputs, outputs), walk, rows)
 
 
@@ -155,30 +140,16 @@ def _status(mistakes: int, weights: PyTree, epochs: int, limit: int) -> Status |
     return Status.PASS_LIMIT if epochs >= limit else None
 
 
-def run_online(
+def _walked(
     problem: Problem,
     inputs: Buckets,
     outputs: Buckets,
-    *,
     max_epochs: int,
     seed: int,
     chunk: int,
-    see: Callable[[Visited], None] | None,
     callback: Callable[[EpochProgress], bool | None] | None,
 ) -> tuple[Walk, Status, np.ndarray]:
-    """The loop of `perceptron`, whatever a visit changes.
-
-    Args:
-      inputs, outputs: examples that `checked_buckets` has let pass.
-      see: called with what every chunk of visits found, or None.
-      max_epochs, seed, chunk, callback: as in `perceptron`.
-
-    Returns:
-      (the walk at its end, the status, mistakes [epochs]).
-
-    Raises:
-      ValueError: max_epochs or chunk is below 1, or seed is negative.
-    """
+    """(the walk at its end, the status, mistakes [epochs]) of a run as `perceptron` has it."""
     least_values = (("max_epochs", max_epochs, 1), ("chunk", chunk, 1), ("seed", seed, 0))
     for name, value, least in least_values:
         if value < least:
@@ -188,17 +159,13 @@ def run_online(
     examples = [on_device((without_gram(x), output_of(y)), dtype) for x, y in pairs]
     now, late = (jax.tree.map(jnp.zeros_like, problem.initial_weights) for _ in range(2))
     walk, chunk = Walk(now, late, jnp.int32(0)), min(chunk, max(map(rows_of, outputs.parts)))
-    mistakes, status, visits = [], None, 0
+    mistakes, status = [], None
     while status is None:
         found = []
         for bucket, rows in epoch_order(outputs.index, chunk, seed, len(mistakes)):
-            walk, (wrong, decoded) = _visit_rows(problem, *examples[bucket], walk, rows)
-            found.append(Visited(bucket, rows, wrong, decoded, visits))
-            visits += int(np.sum(rows >= 0))
-        mistakes.append(sum(int(np.sum(one.wrong)) for one in found))
-        if see is not None:
-            for one in found:
-                see(one._replace(wrong=np.asarray(one.wrong)))
+            walk, wrong = _visit_rows(problem, *examples[bucket], walk, rows)
+            found.append(wrong)
+        mistakes.append(sum(int(np.sum(wrong)) for wrong in found))
         status = _status(mistakes[-1], walk.weights, len(mistakes), max_epochs)
         if callback is not None:
             weights = jax.tree.map(jnp.copy, walk.weights)  # the run goes on in place
@@ -242,16 +209,8 @@ def perceptron(
     """
     began = time.perf_counter()
     inputs, outputs = checked_buckets(problem, inputs, outputs, None, dual=False)
-    walk, status, mistakes = run_online(
-        problem,
-        inputs,
-        outputs,
-        max_epochs=max_epochs,
-        seed=seed,
-        chunk=chunk,
-        see=None,
-        callback=callback,
-    )
+    given = problem, inputs, outputs, max_epochs, seed, chunk, callback
+    walk, status, mistakes = _walked(*given)
     averaged = jax.tree.map(lambda w, late: w - late / walk.visits, walk.weights, walk.late)
     return Perceptron(
         weights=walk.weights,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -30,33 +29,29 @@ class Online(NamedTuple):
 
     Fields:
       weights: [D]. averaged: [D] the mean of w over all visits, w after each.
-      mistakes: one number an epoch. visits: of examples in all.
-      updates: (example, place of the wrong output) -> visits before each such update.
+      mistakes: one number an epoch.
     """
 
     weights: np.ndarray
     averaged: np.ndarray
     mistakes: list[int]
-    visits: int
-    updates: dict[tuple[int, int], list[int]]
 
 
 def online_perceptron(outputs: Outputs, epochs: Iterable[Sequence[int]]) -> Online:
     """Visit the examples in the given orders until an epoch has no mistake."""
     w = np.zeros(outputs.psi[0].shape[1])
-    after, mistakes, updates = [], [], defaultdict(list)
+    after, mistakes = [], []
     for order in epochs:
         mistakes.append(0)
         for i in order:
             best, true = int(np.argmax(outputs.psi[i] @ w)), outputs.true[i]
             if best != true:
-                updates[i, best].append(len(after))
                 w = w + outputs.psi[i][true] - outputs.psi[i][best]
                 mistakes[-1] += 1
             after.append(w)
         if not mistakes[-1]:
             break
-    return Online(w, np.mean(after, axis=0), mistakes, len(after), dict(updates))
+    return Online(w, np.mean(after, axis=0), mistakes)
 
 
 def orders(index: Sequence[np.ndarray], chunk: int, seed: int, epochs: int) -> list[list[int]]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.tree_util import Partial
 from scipy.optimize import minimize
-from scipy.special import logsumexp, xlogy
+from scipy.special import logsumexp
 
 from jaxstruct import Status
 from jaxstruct.baselines import conditional_log_likelihood
@@ -30,6 +28,7 @@ from jaxstruct.core.contract import Inference
 from jaxstruct.graphs import graph_labelling, with_log_loss
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.trees.structure import weighted_grammar
+from tests.baselines.enumeration import Enumerated
 from tests.baselines.sequences import (
     BARRED,
     PLAIN,
@@ -47,47 +46,12 @@ from tests.trees import structure_cases as trees
 SMALL = random_sequences(0, n=8, T=4, d=3, S=3)
 
 
-class Enumerated:
-    """sum_i [log Z - F] with every output of every example written down."""
-
-    def __init__(
-        self, data: Sequences, model: dict, constraints: Constraints | None = None
-    ) -> None:
-        n = len(data.y)
-        self.wrong = [data.psi(model, i, data.outputs(i, constraints)) for i in range(n)]
-        self.true = np.stack([data.psi(model, i, data.y[i : i + 1])[0] for i in range(n)])
-
-    def likelihood(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = 0.0, -self.true.sum(axis=0)
-        for psi, true in zip(self.wrong, self.true, strict=True):
-            log_z = logsumexp(psi @ w)
-            value += log_z - true @ w
-            gradient = gradient + np.exp(psi @ w - log_z) @ psi
-        return value, gradient
-
-    def objective(self, w: np.ndarray, C: float) -> tuple[float, np.ndarray]:
-        value, gradient = self.likelihood(w)
-        scale = C / len(self.true)
-        return w @ w / 2 + scale * value, w + scale * gradient
-
-    def dual(self, w: np.ndarray, C: float) -> float:
-        """C/n sum_i H(mu_i) - 1/2 |w(mu)|^2 at the distributions mu_i of w."""
-        scale, entropy, found = C / len(self.true), 0.0, np.zeros_like(w)
-        for psi, true in zip(self.wrong, self.true, strict=True):
-            mu = np.exp(psi @ w - logsumexp(psi @ w))
-            entropy -= xlogy(mu, mu).sum()
-            found = found + scale * (true - mu @ psi)
-        return scale * entropy - found @ found / 2
-
-    def optimum(self, C: float) -> tuple[np.ndarray, float]:
-        return _minimum(lambda w: self.objective(w, C), self.true.shape[1])
-
-
-def _minimum(function: Callable, size: int) -> tuple[np.ndarray, float]:
-    """(w, its value) of scipy's L-BFGS on w -> (value, gradient)."""
-    options = dict(gtol=1e-10, ftol=1e-15, maxiter=5000)
-    found = minimize(function, np.zeros(size), jac=True, method="L-BFGS-B", options=options)
-    return found.x, found.fun
+def all_outputs(data: Sequences, model: dict, constraints: Constraints | None = None) -> Enumerated:
+    """Every label sequence of every example, among those that the constraints allow."""
+    return Enumerated.of(
+        (data.psi(model, i, y[None])[0], data.psi(model, i, data.outputs(i, constraints)))
+        for i, y in enumerate(data.y)
+    )
 
 
 def barred_sequences(seed: int) -> Sequences:
@@ -104,7 +68,7 @@ def test_likelihood_gradient_and_optimum_are_those_of_enumeration(x64: None, ric
     assert allowed(BARRED, data.y).all() and not all(
         allowed(BARRED, data.outputs(i)).all() for i in range(9)
     )
-    truth = Enumerated(data, model, constraints)
+    truth = all_outputs(data, model, constraints)
     problem = data.problem(model, constraints=constraints, dtype="float64")
     x = as_buckets(data.sparse_inputs() if rich else data.inputs())
     blocks = in_blocks(x, as_buckets(data.y), 32, jnp.float64)
@@ -126,7 +90,7 @@ def test_likelihood_gradient_and_optimum_are_those_of_enumeration(x64: None, ric
 
 @pytest.mark.parametrize("C", [0.5, 200.0])
 def test_the_optimum_is_that_of_scipy_in_one_bucket_or_two(x64: None, C: float) -> None:
-    truth, problem = Enumerated(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
+    truth, problem = all_outputs(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
     w, objective = truth.optimum(C)
     for x, y in ((SMALL.inputs(), SMALL.y), SMALL.in_buckets()):
         solution = fit_random_field(problem, x, y, C, tolerance=1e-9)
@@ -140,7 +104,7 @@ def test_the_optimum_is_that_of_scipy_in_one_bucket_or_two(x64: None, C: float) 
 
 
 def test_float32_reaches_the_optimum_and_the_second_run_compiles_nothing() -> None:
-    problem, truth = SMALL.problem(PLAIN), Enumerated(SMALL, PLAIN)
+    problem, truth = SMALL.problem(PLAIN), all_outputs(SMALL, PLAIN)
     seen: list[FieldProgress] = []
     programs = conditional_log_likelihood.add_block
     counts = []
@@ -170,7 +134,7 @@ def test_float32_reaches_the_optimum_and_the_second_run_compiles_nothing() -> No
 @pytest.mark.parametrize("C", [0.5, 200.0])
 def test_any_weights_have_a_certificate(x64: None, C: float) -> None:
     """D at the marginals of w is P - |gradient|^2 / 2: at most the optimum, there equal to P."""
-    truth, problem = Enumerated(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
+    truth, problem = all_outputs(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
     best, objective = truth.optimum(C)
     random, duals = np.random.default_rng(3), []
     for scale in (1.0, 0.1, 1e-3, 0.0):
@@ -194,7 +158,7 @@ def test_float32_counts_what_it_rounds(mean: float) -> None:
     """P of the returned weights and the optimum are in the interval, which is narrow where the run
     ends CONVERGED, as it does without a mean."""
     data = SMALL._replace(tokens=(SMALL.tokens + np.float32(mean)).astype(np.float32))
-    truth = Enumerated(data, PLAIN)
+    truth = all_outputs(data, PLAIN)
     found = fit_random_field(data.problem(PLAIN), data.inputs(), data.y, 2.0, tolerance=1e-4)
     _, objective = truth.optimum(2.0)
     value, _ = truth.objective(flat(found.weights).astype(np.float64), 2.0)

@@ -10,11 +10,18 @@ from scipy.optimize import nnls
 
 from jaxstruct import Status, predict
 from jaxstruct.baselines.perceptron import EpochProgress, Perceptron, epoch_order, perceptron
-from jaxstruct.chains.structure import chain_inputs
+from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.chains.token_features import kernel_token_inputs
+from jaxstruct.core.padding import bucketed
+from jaxstruct.kernels import gram_matrix, linear, polynomial
+from jaxstruct.multiclass import kernel_inputs, kernel_multiclass
+from jaxstruct.strings.inputs import joint_inputs, joint_pairs
+from jaxstruct.strings.structure import joint_candidates
 from tests.baselines.online import (
     Online,
     Outputs,
     chain_outputs,
+    class_outputs,
     differences,
     integer_sequences,
     online_perceptron,
@@ -22,6 +29,8 @@ from tests.baselines.online import (
 )
 from tests.baselines.sequences import BARRED, RICH, Sequences, flat
 from tests.lib.refusals import refused
+from tests.lib.thorough import repeats
+from tests.strings.candidate_cases import random_case
 
 MODEL: dict = dict(eta=1.0)
 N = 11
@@ -72,6 +81,86 @@ def test_buckets_and_padding_change_the_order_alone() -> None:
     )
     one = perceptron(problem, wide.inputs(), wide.y, max_epochs=5, chunk=4, seed=3)
     agree(one, online_perceptron(outputs, orders([np.arange(N)], 4, 3, 5)))
+
+
+def squares(x: np.ndarray) -> np.ndarray:
+    """[..., (d + 1)^2] features of the kernel (1 + <x, x'>)^2."""
+    x = np.concatenate([x, np.ones((*x.shape[:-1], 1))], axis=-1)
+    return (x[..., :, None] * x[..., None, :]).reshape(*x.shape[:-1], -1)
+
+
+KERNELS = {"linear": (linear(), lambda x: x), "degree 2": (polynomial(2, 1.0), squares)}
+RUN: dict = dict(max_epochs=5, chunk=4, seed=3)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_of_tokens_is_its_explicit_features(name: str) -> None:
+    """Small integers, so that both make the same mistakes whatever ties."""
+    data, (kernel, features) = integer_sequences(0, N, separable=False, d=2), KERNELS[name]
+    real = np.arange(data.y.shape[1]) < data.length[:, None]
+    places = np.where(real, np.cumsum(real).reshape(real.shape) - 1, -1)
+    rows, gram = kernel_token_inputs(
+        lambda a, b: gram_matrix(kernel, a, b), data.tokens, data.tokens[real], places
+    )
+    problem = chain(int(real.sum()), data.S, **MODEL)
+    found = perceptron(problem, chain_inputs(rows, data.length, gram), data.y, **RUN)
+    explicit = data._replace(tokens=np.where(real[:, :, None], features(data.tokens), 0))
+    slow = online_perceptron(chain_outputs(explicit, MODEL), orders([np.arange(N)], 4, 3, 5))
+    np.testing.assert_array_equal(found.mistakes, slow.mistakes)
+    for weights, want in ((found.weights, slow.weights), (found.averaged, slow.averaged)):
+        emissions = explicit.tokens[real].T @ weights["emissions"]
+        own = flat({"emissions": emissions, "transitions": weights["transitions"]})
+        np.testing.assert_allclose(own, want, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_of_classes_is_its_explicit_features(name: str) -> None:
+    random, (kernel, features) = np.random.default_rng(4), KERNELS[name]
+    x, y = random.integers(-3, 4, (20, 2)).astype(np.float32), random.integers(0, 3, 20)
+    inputs = kernel_inputs(np.asarray(gram_matrix(kernel, x, x)))
+    found = perceptron(kernel_multiclass(20, 3), inputs, y, **RUN)
+    outputs = class_outputs(features(x), y, 3)
+    slow = online_perceptron(outputs, orders([np.arange(20)], 4, 3, 5))
+    np.testing.assert_array_equal(found.mistakes, slow.mistakes)
+    for weights, want in ((found.weights, slow.weights), (found.averaged, slow.averaged)):
+        own = features(x).T @ weights["coefficients"]
+        np.testing.assert_allclose(own.ravel(), want, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", repeats(4, 2))
+def test_algorithm_1_as_printed_under_any_joint_kernel(seed: int) -> None:
+    """alpha_iy counts the updates in which y was taken for y_i; w holds their sums, (3.6)."""
+    case, random = random_case(seed), np.random.default_rng(seed)
+    x, rows = (random.integers(-2, 3, leaf.shape).astype(float) for leaf in (case.x, case.rows))
+    pairs = [(i, y) for i, own in enumerate(case.lists) for y in own]
+    J = np.asarray(gram_matrix(squared_sum, joint_pairs(x, rows, case.lists)), int)
+    problem, x = joint_candidates(len(pairs)), joint_inputs(J.astype(np.float32), case.lists)
+    found = perceptron(problem, x, case.y, **RUN)
+    place = {pair: a for a, pair in enumerate(pairs)}
+    alpha: dict[tuple[int, int], int] = {}
+    for order in orders(bucketed(problem.padding, x, case.y)[1].index, 4, 3, 5):
+        for i in order:
+            F = [
+                sum(
+                    count * (J[place[j, case.y[j]], place[i, y]] - J[place[j, z], place[i, y]])
+                    for (j, z), count in alpha.items()
+                )
+                for y in case.lists[i]
+            ]
+            best = int(case.lists[i][np.argmax(F)])
+            if best != case.y[i]:
+                alpha[i, best] = alpha.get((i, best), 0) + 1
+    want = np.zeros(len(pairs))
+    for (i, y), count in alpha.items():
+        want[place[i, case.y[i]]] += count
+        want[place[i, y]] -= count
+    np.testing.assert_array_equal(flat(found.weights), want)
+    assert max(alpha.values()) > 1
+
+
+def squared_sum(a: tuple, b: tuple) -> jax.Array:
+    """A kernel on pairs that is no K(x, x') L(y, y')."""
+    return (a[0] @ b[0] + a[1] @ b[1]) ** 2
 
 
 def test_every_epoch_visits_every_example_once_in_a_new_order() -> None:

@@ -4,7 +4,9 @@ import signal
 
 import pytest
 
+from experiments import command_module
 from tests.experiments.corpora.conftest import register, require_corpus, server  # noqa: F401
+from tests.experiments.scripts import kept_settings
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -14,10 +16,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.thorough)
 
 
+@pytest.fixture(scope="module")
+def outcome(options):
+    """The whole run of a command, with the `options` of a test file."""
+    with kept_settings():
+        return command_module(options.command).run(options)
+
+
 @pytest.fixture(autouse=True)
-def handlers():
-    """Commands heed signals in a way of their own; the tests of other files do not."""
+def own_process():
+    """Settings of jax and handlers of signals are those of before a command, in other tests."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
+    with kept_settings():
+        yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import pytest
 from absl import flags
 
 from experiments.lib.options import define_flags, read_flags
@@ -28,6 +29,19 @@ def kept_settings() -> Iterator[None]:
     finally:
         for name, value in before.items():
             jax.config.update(name, value)
+
+
+QUIET = {"compilation_cache": False, "progress": False}
+
+
+def options_of(options: type, **given: Any) -> Any:
+    """A fixture of a test file: these options, with a folder of its own for the results."""
+
+    @pytest.fixture(scope="module")
+    def made(tmp_path_factory):
+        return options(**QUIET, output=str(tmp_path_factory.mktemp("results")), **given)
+
+    return made
 
 
 def parsed_options(options: type, *arguments: str) -> Any:

@@ -19,18 +19,12 @@ from experiments.alignment.command import (
 from experiments.lib import common
 from experiments.lib.report import Table
 from jaxstruct import Status
-from tests.experiments.scripts import kept_settings, stop_after, strict_json
+from tests.experiments.scripts import QUIET, options_of, stop_after, strict_json
 
-
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory):
-    options = Options(
-        sizes=("4", "8"), samples=2, test_examples=20, epsilons=("0.3", "0.1"), epsilon_size=4,
-        readings=("end:0.01",), gap_costs=("1",), oracle_batch=4, compilation_cache=False,
-        progress=False, output=str(tmp_path_factory.mktemp("alignment")),
-    )  # fmt: skip
-    with kept_settings():
-        return alignment.run(options)
+options = options_of(
+    Options, sizes=("4", "8"), samples=2, test_examples=20, epsilons=("0.3", "0.1"),
+    epsilon_size=4, readings=("end:0.01",), gap_costs=("1",), oracle_batch=4,
+)  # fmt: skip
 
 
 def part(outcome, name):
@@ -106,10 +100,9 @@ def test_ctrl_c_keeps_the_samples_that_are_done_and_resume_goes_on(tmp_path, mon
     monkeypatch.setattr(alignment, "svm_trial", stop_after(1, trained))
     monkeypatch.setattr(alignment, "generative_trial", stop_after(1, {"n": 4}))
     options = Options(
-        sizes=("4",), samples=2, test_examples=5, epsilons=(), output=str(tmp_path),
-        compilation_cache=False, progress=False,
+        sizes=("4",), samples=2, test_examples=5, epsilons=(), output=str(tmp_path), **QUIET
     )  # fmt: skip
-    with kept_settings(), pytest.raises(common.Stopped, match="--resume"):
+    with pytest.raises(common.Stopped, match="--resume"):
         alignment.run(options)
     content = strict_json(tmp_path / "alignment.stopped.json")
     assert [row["part"] for row in content["rows"]] == ["table", "generative"]
@@ -118,8 +111,7 @@ def test_ctrl_c_keeps_the_samples_that_are_done_and_resume_goes_on(tmp_path, mon
     monkeypatch.setattr(alignment, "generative_trial", stop_after(1, {"n": 4}))
     monkeypatch.setattr(alignment, "make_tables", lambda *_: (Table("T", ["a"], [[1]]), []))
     monkeypatch.setattr(alignment, "make_plots", lambda *_: {})
-    with kept_settings():
-        rows = alignment.run(options.replace(resume=True)).numbers["rows"]
+    rows = alignment.run(options.replace(resume=True)).numbers["rows"]
     assert [(row["sample"], row["part"], "second" in row) for row in rows] == [
         (0, "table", False), (0, "generative", False), (1, "table", True), (1, "generative", False),
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from experiments.benchmarks.rows import ROWS
 from experiments.corpora.locate import available
 from experiments.tasks import generated
 from experiments.tasks.work import Row, Tool, Work
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import strict_json
 
 
 @pytest.fixture
@@ -29,9 +29,8 @@ def here(monkeypatch):
         benchmarks.run_part(options.replace(cache=""))
         return strict_json(Path(options.output) / f"{name}.json")["rows"]
 
-    with kept_settings():
-        monkeypatch.setattr(benchmarks, "run_apart", run_here)
-        yield
+    monkeypatch.setattr(benchmarks, "run_apart", run_here)
+    yield
 
 
 @pytest.mark.thorough

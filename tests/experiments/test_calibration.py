@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import calibration
 from experiments.calibration import Options, load, reliability_diagram, stated
 from jaxstruct import ragged
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import options_of, strict_json
 
 
 def test_the_known_examples_are_divided_once() -> None:
@@ -46,14 +45,7 @@ def test_bins_of_few_predictions_are_left_out() -> None:
     assert lines[1].get_color() == lines[2].get_color() != lines[3].get_color()
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory):
-    options = Options(
-        data=("digits",), examples=120, most_iterations=20, tolerance=1e-2,
-        output=str(tmp_path_factory.mktemp("out")), compilation_cache=False, progress=False,
-    )  # fmt: skip
-    with kept_settings():
-        return calibration.run(options)
+options = options_of(Options, data=("digits",), examples=120, most_iterations=20, tolerance=1e-2)
 
 
 def test_a_temperature_lowers_the_held_out_loss_and_changes_no_prediction(outcome):

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from matplotlib.colors import to_rgba
 
 from experiments import citation_graph
 from experiments.citation_graph import Options, equal_links, part_of
 from experiments.lib import common
 from experiments.tasks.papers import Drawing, drawn_papers
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import options_of, strict_json
 
 DRAWING = Drawing(10, 16, 3, 12, 4, 0.4, 2, 0.9)
-SMALL = Options(
-    graphs=8, fewest=10, most=16, topics=3, vocabulary=12, words=4, focus=0.4, citations=2,
+options = options_of(
+    Options, graphs=8, fewest=10, most=16, topics=3, vocabulary=12, words=4, focus=0.4, citations=2,
     homophily=0.9, training=("logistic", "svm"), prediction=("reweighted", "marginals"),
-    compilation_cache=False, progress=False,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    with kept_settings():
-        return citation_graph.run(SMALL.replace(output=str(tmp_path_factory.mktemp("papers"))))
 
 
 def test_the_picture_has_a_legend(tmp_path) -> None:
@@ -50,8 +42,7 @@ def test_table_and_picture_are_written(outcome: common.Outcome) -> None:
     names = {path.name for path in outcome.files}
     assert names == {"citation_graph.json", "citation_graph.csv", "citation_graph.png",
                      "citation_graph.plot.csv"}  # fmt: skip
-    (path,) = (path for path in outcome.files if path.name == "citation_graph.json")
-    assert len(strict_json(path)["rows"]) == 2
+    assert len(strict_json(outcome.files[0])["rows"]) == 2
 
 
 def test_papers_cite_earlier_ones_of_their_topic() -> None:

@@ -20,7 +20,7 @@ from experiments.class_descriptions.trials import (
     output_features,
     similarities_of,
 )
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 DOMAINS = {
     "money": ["pay_bill", "pay_card", "lend_card"],
@@ -50,14 +50,12 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def outcome(corpus, tmp_path_factory):
-    options = Options(
+def options(corpus, tmp_path_factory):
+    return Options(
         path=str(corpus), output=str(tmp_path_factory.mktemp("out")), per_class=("1", "2"),
         unseen=1, unseen_per_class=2, repeats=2, methods=("flat", "words", "tree + words"),
-        grid=("1",), identity=("0.5",), held_out=2, compilation_cache=False, progress=False,
+        grid=("1",), identity=("0.5",), held_out=2, **QUIET,
     )  # fmt: skip
-    with kept_settings():
-        return class_descriptions.run(options)
 
 
 def test_similarities_are_kernels_of_unit_diagonal(corpus):
@@ -120,13 +118,12 @@ def test_the_table_has_every_setting_and_descriptions_know_the_unseen(outcome):
 def test_the_files(outcome):
     names = {path.name for path in outcome.files}
     assert {"class_descriptions.json", "class_descriptions_unseen.png"} <= names
-    (path,) = (path for path in outcome.files if path.name == "class_descriptions.json")
-    rows = strict_json(path)["rows"]
+    rows = strict_json(outcome.files[0])["rows"]
     assert len(rows) == 3 * 2 * 4 and sum(row["unsolved"] for row in rows) == 0
     assert {"c", "identity", "match"} <= set(rows[1]["chosen"])
 
 
 def test_more_unseen_classes_than_a_domain_has_are_refused(corpus, tmp_path):
     options = Options(path=str(corpus), output=str(tmp_path), unseen=2, compilation_cache=False)
-    with kept_settings(), pytest.raises(ValueError, match="unseen: got 2, but a domain has 3"):
+    with pytest.raises(ValueError, match="unseen: got 2, but a domain has 3"):
         class_descriptions.run(options)

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import constraint_counts as counts
 from experiments.constraint_counts import PAPER, Options, cases_of, counts_plots, make_table
 from experiments.lib import common
 from jaxstruct import Status
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 
 def small(folder="results", **changes) -> Options:
     return Options(
         parts=("homologues",), sizes=("3",), epsilons=("0.5",), epsilon_size=3, repeats=1,
         ways=("full", "fit"),
-        look_ahead=1, output=str(folder), compilation_cache=False, progress=False,
+        look_ahead=1, output=str(folder), **QUIET,
     ).replace(**changes)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    with kept_settings():
-        return counts.run(small(tmp_path_factory.mktemp("counts")))
+def options(tmp_path_factory) -> Options:
+    return small(tmp_path_factory.mktemp("counts"))
 
 
 def test_every_way_is_solved_and_bounded(outcome: common.Outcome) -> None:
@@ -50,8 +48,7 @@ def test_figure_2_is_drawn_for_each_way(outcome: common.Outcome) -> None:
     wanted = {f"constraint_counts_homologues.{end}" for end in ("json", "csv")}
     wanted.add("constraint_counts_epsilon.png")
     assert wanted <= names and "constraint_counts_n.png" not in names  # there is one n alone
-    (path,) = (path for path in outcome.files if path.suffix == ".json")
-    assert len(strict_json(path)["rows"]) == 4
+    assert len(strict_json(outcome.files[0])["rows"]) == 4
     rows = [
         row("homologues", "svm2", way, 10 * n, n) | {"epsilon": 0.1}
         for n in (1, 3, 9) for way in ("full", "fit")

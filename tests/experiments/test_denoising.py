@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from experiments import denoising
 from experiments.denoising import TRUTH, Drawing, Options, drawn_grids
 from experiments.lib import common
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import options_of, strict_json
 
-SMALL = Options(
-    labels=("3",), size=5, grids=6, sweeps=30, coupling=1.3, training=("logistic", "svm"),
+options = options_of(
+    Options, labels=("3",), size=5, grids=6, sweeps=30, coupling=1.3, training=("logistic", "svm"),
     prediction=("icm", "reweighted"), exact_grids=2, repeats=1, picture_grids=2, passes=30,
-    compilation_cache=False, progress=False,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    with kept_settings():
-        return denoising.run(SMALL.replace(output=str(tmp_path_factory.mktemp("denoising"))))
 
 
 def test_edges_help(outcome: common.Outcome) -> None:
@@ -47,8 +38,7 @@ def test_tables_and_pictures_are_written(outcome: common.Outcome) -> None:
     names = {path.name for path in outcome.files}
     assert {"denoising.json", "denoising.csv", "denoising_3.png", "denoising_oracles.json",
             "denoising_oracles.csv", "denoising_3.plot.csv"} == names  # fmt: skip
-    (path,) = (path for path in outcome.files if path.name == "denoising.json")
-    assert [row["training"] for row in strict_json(path)["rows"]] == ["logistic", "svm"]
+    assert [row["training"] for row in strict_json(outcome.files[0])["rows"]] == ["logistic", "svm"]
 
 
 def test_neighbours_cling_together_and_channels_are_noisy() -> None:

@@ -8,7 +8,7 @@ from experiments import dependencies as command
 from experiments.corpora.gum_dependencies import GumDependencies
 from jaxstruct.data.conllu import Annotated
 from tests.dependencies.test_encoding import english
-from tests.experiments.scripts import kept_settings
+from tests.experiments.scripts import QUIET
 
 
 def annotated(n):
@@ -22,13 +22,13 @@ def annotated(n):
 
 @pytest.mark.thorough
 def test_every_parser_is_measured(tmp_path):
-    with pytest.MonkeyPatch.context() as patch, kept_settings():
+    with pytest.MonkeyPatch.context() as patch:
         gum = GumDependencies(annotated(12), annotated(4), annotated(4))
         patch.setattr(command, "load_gum_dependencies", lambda _: gum)
         outcome = command.run(
             command.Options(
                 output=str(tmp_path), methods=("svm",), trees=("projective",),
-                labels=True, epochs=5, c_over_n=10.0, compilation_cache=False, progress=False,
+                labels=True, epochs=5, c_over_n=10.0, **QUIET,
             )
         )  # fmt: skip
     rows = outcome.numbers["rows"]

@@ -8,22 +8,11 @@ from experiments import digits
 from experiments.digits import Options
 from experiments.lib import common
 from experiments.lib.peers import DIGITS_OPTIMA
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, options_of, strict_json
 
-
-@pytest.fixture(scope="module")
-def options(tmp_path_factory):
-    return Options(
-        formulations=("svm1_margin",), c_over_n=("0.1",), tolerance=1e-9, x64=True,
-        compilation_cache=False, progress=False,
-        output=str(tmp_path_factory.mktemp("digits")),
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def outcome(options):
-    with kept_settings():
-        return digits.run(options)
+options = options_of(
+    Options, formulations=("svm1_margin",), c_over_n=("0.1",), tolerance=1e-9, x64=True
+)
 
 
 def test_the_known_optima_are_met(outcome):
@@ -44,8 +33,7 @@ def test_squares_of_slacks_below_one_cost_less(options, outcome, tmp_path):
     coarse = options.replace(
         formulations=("svm2_slack",), tolerance=1e-2, output=str(tmp_path), c_over_n=("1", "0.1")
     )
-    with kept_settings():
-        squares = digits.run(coarse).numbers["rows"]
+    squares = digits.run(coarse).numbers["rows"]
     assert [row["formulation"] for row in squares] == ["svm2_slack"] * 2
     assert [row["compilations"] for row in squares] == [0, 0]
     for square in squares:
@@ -99,26 +87,24 @@ def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
 
 
 def test_ctrl_c_keeps_the_trainings_that_are_done(tmp_path, monkeypatch):
-    calls, fit = [], digits.fit
+    calls, fitted = [], digits.fitted
 
     def two_and_no_more(*arguments, **named):
         calls.append(1)
         if len(calls) > 2:
             raise KeyboardInterrupt
-        return fit(*arguments, **named)
+        return fitted(*arguments, **named)
 
-    monkeypatch.setattr(digits, "fit", two_and_no_more)
+    monkeypatch.setattr(digits, "fitted", two_and_no_more)
     options = Options(
-        formulations=("svm1",), examples=40, tolerance=0.1, compilation_cache=False,
-        progress=False, output=str(tmp_path),
+        formulations=("svm1",), examples=40, tolerance=0.1, output=str(tmp_path), **QUIET
     )  # fmt: skip
-    with kept_settings(), pytest.raises(common.Stopped, match="digits.stopped.json"):
+    with pytest.raises(common.Stopped, match="digits.stopped.json"):
         digits.run(options)
     (path,) = tmp_path.iterdir()
     content = strict_json(path)
     assert content["stopped"] is True and [row["c_over_n"] for row in content["rows"]] == [0.1]
     assert content["record"]["command"].count("python -m experiments.digits ") == 1
-    monkeypatch.setattr(digits, "fit", fit)
-    with kept_settings():
-        digits.run(options)
+    monkeypatch.setattr(digits, "fitted", fitted)
+    digits.run(options)
     assert path.name not in {each.name for each in tmp_path.iterdir()}

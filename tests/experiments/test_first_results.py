@@ -8,7 +8,7 @@ import pytest
 
 from experiments.first_results import command as first_results
 from experiments.first_results.command import SCRIPTS, TOOLS, Options, lines_of_code
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import strict_json
 
 
 def test_ours_are_no_longer_than_theirs_and_print_one_score() -> None:
@@ -38,8 +38,7 @@ def test_both_programs_run_apart(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(first_results, "timed", fake)
     options = Options(tasks=("parsing",), output=str(tmp_path), progress=False)
-    with kept_settings():
-        outcome = first_results.run(options)
+    outcome = first_results.run(options)
     ours, theirs = strict_json(tmp_path / "first_results.json")["rows"]
     assert called == ["parsing_ours"] * 2 + ["parsing_theirs"] * 2
     assert ours["score"] == 0.9 and theirs["score"] == 0.8 and ours["first"] == [1.9, 3.0]

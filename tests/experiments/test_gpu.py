@@ -7,14 +7,13 @@ import pytest
 
 from experiments import gpu
 from experiments.gpu import Options
-from tests.experiments.scripts import kept_settings
 
 SMALL = Options(families=("chains", "matchings"), sizes=1, batch=2, repeats=1, fits=())
 
 
 def test_a_machine_without_an_accelerator_is_refused(tmp_path):
     options = SMALL.replace(part="accelerator", output=str(tmp_path))
-    with kept_settings(), pytest.raises(ValueError, match="jax sees no accelerator here"):
+    with pytest.raises(ValueError, match="jax sees no accelerator here"):
         gpu.run(options)
 
 
@@ -24,11 +23,10 @@ def test_processes_beside_each_other(tmp_path, monkeypatch):
 
     def apart(options, name, environment):
         assert environment == ({} if options.part == "accelerator" else {"JAX_PLATFORMS": "cpu"})
-        with kept_settings():
-            gpu.common.prepare(options)
-            part = "cpu" if options.part == "accelerator" else options.part
-            monkeypatch.setattr(gpu, "_name", lambda own: f"gpu_{own}_{options.part}")
-            return rows_of(part, options)
+        gpu.common.prepare(options)
+        part = "cpu" if options.part == "accelerator" else options.part
+        monkeypatch.setattr(gpu, "_name", lambda own: f"gpu_{own}_{options.part}")
+        return rows_of(part, options)
 
     monkeypatch.setattr(gpu, "run_apart", apart)
     rows = gpu.run(SMALL.replace(output=str(tmp_path))).numbers["rows"]

@@ -25,7 +25,7 @@ from experiments.tasks.handwriting import (
 from experiments.tasks.word_pictures import COLUMNS, PITCH, _places, course_picture
 from jaxstruct.solvers.loop.trace import Trace, trace_of
 from tests.experiments.handwriting_cases import LENGTHS, C, random_words, write_letter_data
-from tests.experiments.scripts import kept_settings, stop_after, strict_json
+from tests.experiments.scripts import QUIET, stop_after, strict_json
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,8 @@ def options(tmp_path_factory):
         letter_data=str(folder / "letter.data"), model=str(folder / "model.npz"),
         formulations=("svm1_margin",), variant="subspace", capacity=32,
         c_over_n=C, tolerance=1e-2,
-        picture_words=6, output=str(folder / "out"), compilation_cache=False, progress=False,
+        picture_words=6, output=str(folder / "out"), **QUIET,
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def outcome(options):
-    with kept_settings():
-        return handwriting.run(options)
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +127,7 @@ def test_the_picture_comes_with_its_words(outcome):
 
 
 def test_a_model_reads_without_training(options, outcome, data, weights):
-    with kept_settings():
-        found = handwriting.run(options.replace(predict_only=True, picture_words=0))
+    found = handwriting.run(options.replace(predict_only=True, picture_words=0))
     assert [path.name for path in found.files] == ["handwriting_read.json", "handwriting_read.csv"]
     reported = strict_json(found.files[0])["words"]
     assert [each["word"] for each in reported] == list(range(24))
@@ -150,8 +143,7 @@ def test_a_model_reads_without_training(options, outcome, data, weights):
 
 def test_folds_share_one_program(options, outcome):
     some = options.replace(folds=3, formulations=("svm1_margin",), baselines=(), model=None)
-    with kept_settings():
-        found = handwriting.run(some)
+    found = handwriting.run(some)
     rows = found.numbers["rows"]["svm1_margin"]
     assert [row["split"] for row in rows] == ["fold 0", "fold 1", "fold 2"]
     assert sum(row["compilations"] > 0 for row in rows) <= 1
@@ -169,8 +161,7 @@ def test_a_path_of_c_takes_the_fewest_held_out_errors(options):
         c_path=("0.03", "0.001"), held_out=0.25, formulations=("svm1_margin",), baselines=(),
         model=None, picture_words=0,
     )  # fmt: skip
-    with kept_settings():
-        found = handwriting.run(some)
+    found = handwriting.run(some)
     (row,) = found.numbers["rows"]
     assert [point["c_over_n"] for point in row["c_path"]] == [0.001, 0.03]
     wrong = [point["held_out_letter_error"] for point in row["c_path"]]
@@ -244,7 +235,7 @@ def test_the_known_optimum_is_of_one_task():
     ],
 )
 def test_options_that_do_not_fit_are_named(options, tmp_path, changes, message):
-    with kept_settings(), pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message):
         handwriting.run(options.replace(output=str(tmp_path), **changes))
     assert not list(tmp_path.iterdir())
 
@@ -260,7 +251,7 @@ def test_ctrl_c_keeps_the_machines_that_are_trained(options, tmp_path, monkeypat
         output=str(tmp_path), folds=folds, model=model, formulations=("svm1_margin", "svm2"),
         predict_only=False,
     )  # fmt: skip
-    with kept_settings(), pytest.raises(common.Stopped):
+    with pytest.raises(common.Stopped):
         handwriting.run(options)
     name = "handwriting_folds" if folds else "handwriting"
     content = strict_json(tmp_path / f"{name}.stopped.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from experiments.lib import common
 from jaxstruct import Ragged, SparseFeatures, check_problem
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.data.conll import Sentence
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 Y = Ragged(np.array([0, 1, 2, 0, 0, 1, 2, 2, 1, 0], np.int32), np.array([0, 4, 5, 10]), -1)
 
@@ -115,17 +116,16 @@ def _news(n: int, seed: int) -> tuple[Sentence, ...]:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    options = Options(
-        tasks=("tagging", "motif"), methods=("known", "latent", "rest", "outside"), seeds=2,
-        shares=("50",), sentences=16, test_sentences=8, examples=30, progress=False,
-        compilation_cache=False, output=str(tmp_path_factory.mktemp("incomplete")),
-    )  # fmt: skip
+def options(tmp_path_factory) -> Iterator[Options]:
     news = Conll2002(_news(60, 0), _news(20, 1), ())
-    with kept_settings(), pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tagging, "load_conll2002", lambda language: news)
         patch.setitem(parts.RESTARTS, "motif", 0)
-        return command.run(options)
+        yield Options(
+            tasks=("tagging", "motif"), methods=("known", "latent", "rest", "outside"), seeds=2,
+            shares=("50",), sentences=16, test_sentences=8, examples=30, **QUIET,
+            output=str(tmp_path_factory.mktemp("incomplete")),
+        )  # fmt: skip
 
 
 def test_every_method_is_trained_on_every_data_set(outcome: common.Outcome) -> None:
@@ -152,5 +152,4 @@ def test_table_and_pictures_are_written(outcome: common.Outcome) -> None:
     assert {"incomplete_labels.json", "incomplete_labels.csv"} | pictures < names
     assert [row[0] for row in outcome.table.rows] == ["tagging"] * 3 + ["motif"]
     assert sum("latent less" in note for note in outcome.table.notes) == 4
-    (path,) = (path for path in outcome.files if path.name == "incomplete_labels.json")
-    assert len(strict_json(path)["rows"]) == 18
+    assert len(strict_json(outcome.files[0])["rows"]) == 18

@@ -9,19 +9,12 @@ from experiments import matching
 from experiments.lib import common
 from experiments.matching import Options
 from experiments.tasks.point_sets import Drawing, drawn_pairs, pair_features, shape_contexts
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import options_of, strict_json
 
-SMALL = Options(
-    settings=("partial",), draws=1, train=30, validation=10, test=30, points=("6", "8"),
-    turn=0.2, c_over_n=("0.1",), tolerance=1e-2, apart=False, compilation_cache=False,
-    progress=False,
+options = options_of(
+    Options, settings=("partial",), draws=1, train=30, validation=10, test=30, points=("6", "8"),
+    turn=0.2, c_over_n=("0.1",), tolerance=1e-2, apart=False,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    with kept_settings():
-        return matching.run(SMALL.replace(output=str(tmp_path_factory.mktemp("matching"))))
 
 
 def test_an_assignment_helps(outcome: common.Outcome) -> None:
@@ -34,11 +27,10 @@ def test_an_assignment_helps(outcome: common.Outcome) -> None:
 
 
 @pytest.mark.thorough
-def test_complete_matchings_have_no_threshold(tmp_path) -> None:
+def test_complete_matchings_have_no_threshold(options: Options, tmp_path) -> None:
     """Of complete matchings F1 is the share of right rows."""
-    own = SMALL.replace(settings=("complete",), methods=("assigned",), output=str(tmp_path))
-    with kept_settings():
-        (row,) = matching.run(own.replace(draws=1)).numbers["rows"]
+    own = options.replace(settings=("complete",), methods=("assigned",), output=str(tmp_path))
+    (row,) = matching.run(own.replace(draws=1)).numbers["rows"]
     assert row["f1"] == pytest.approx(100 - row["wrong"]) and row["wrong"] < 50
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from experiments import measures
 from experiments.corpora.multilabel import LabelSets
 from experiments.lib import common
 from experiments.measures import Options
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 
 def drawn(_: str) -> LabelSets:
@@ -22,14 +24,11 @@ def drawn(_: str) -> LabelSets:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    options = Options(
-        output=str(tmp_path_factory.mktemp("measures")), data=("scene",), splits=1, c=("100",),
-        apart=False, compilation_cache=False, progress=False,
-    )  # fmt: skip
-    with kept_settings(), pytest.MonkeyPatch.context() as patch:
+def options(tmp_path_factory) -> Iterator[Options]:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measures, "load_label_sets", drawn)
-        return measures.run(options)
+        folder = str(tmp_path_factory.mktemp("measures"))
+        yield Options(output=folder, data=("scene",), splits=1, c=("100",), apart=False, **QUIET)
 
 
 def test_rare_labels_are_learned_in_every_way(outcome: common.Outcome) -> None:

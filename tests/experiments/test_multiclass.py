@@ -7,17 +7,9 @@ import pytest
 from experiments.multiclass import command as multiclass
 from experiments.multiclass.command import Options
 from experiments.multiclass.machines import MACHINES
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, options_of, strict_json
 
-
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory):
-    options = Options(
-        data=("digits",), per_class=4, tolerance=1e-5, x64=True, twice=False,
-        compilation_cache=False, progress=False, output=str(tmp_path_factory.mktemp("m")),
-    )  # fmt: skip
-    with kept_settings():
-        return multiclass.run(options)
+options = options_of(Options, data=("digits",), per_class=4, tolerance=1e-5, x64=True, twice=False)
 
 
 def rows_of(outcome, peer=None):
@@ -50,11 +42,10 @@ def test_libsvm_and_liblinear_without_a_bias_have_our_optimum(outcome):
 def test_kernel_values_are_libsvms_too(tmp_path):
     options = Options(
         data=("digits_gaussian",), machines=("all_pairs",), penalties=("L1",), per_class=4,
-        tolerance=1e-5, x64=True, twice=False, compilation_cache=False, progress=False,
+        tolerance=1e-5, x64=True, twice=False, **QUIET,
         output=str(tmp_path),
     )  # fmt: skip
-    with kept_settings():
-        ours, theirs = multiclass.run(options).numbers["rows"]
+    ours, theirs = multiclass.run(options).numbers["rows"]
     assert theirs["peer"] == "SVC" and abs(theirs["above_ours"]) < 1e-4
     assert ours["accuracies"].keys() == {"hamming", "hinge", "linear"}
 
@@ -62,7 +53,6 @@ def test_kernel_values_are_libsvms_too(tmp_path):
 def test_the_files_hold_the_rows(outcome):
     names = {path.name for path in outcome.files}
     assert {"multiclass.json", "multiclass.csv", "multiclass_digits.png"} <= names
-    (path,) = (path for path in outcome.files if path.name == "multiclass.json")
-    content = strict_json(path)
+    content = strict_json(outcome.files[0])
     assert len(content["rows"]) == len(outcome.numbers["rows"]) == len(outcome.table.rows)
     assert content["record"]["flags"]["per_class"] == 4

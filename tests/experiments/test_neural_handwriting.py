@@ -25,7 +25,7 @@ from experiments.neural_handwriting.training import (
 )
 from experiments.tasks.handwriting import Data, fold_splits, load
 from tests.experiments.handwriting_cases import random_words, write_letter_data
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 SETTING = Setting(
     "chain", "log_loss", 12, 0.03, 1e-4, 0.0, Shape(4, 8, 16), Moves(0.0, 0.0), 4
@@ -40,14 +40,8 @@ def options(tmp_path_factory) -> Options:
         letter_data=str(folder / "letter.data"), folds=2, machines=("linear", "chain_log_loss"),
         epochs=("1", "12"), rate=("0.03",), decay=("1e-4",), drop=("0",), hidden=("16",),
         channels=4, shift=0.0, slant=0.0, batch=4, held_out=0.25, picture_words=4,
-        output=str(folder / "out"), compilation_cache=False, progress=False,
+        output=str(folder / "out"), **QUIET,
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def outcome(options: Options) -> common.Outcome:
-    with kept_settings():
-        return neural.run(options)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +68,7 @@ def test_files_are_written(outcome: common.Outcome) -> None:
     names = {path.name for path in outcome.files}
     assert {"neural_handwriting.json", "neural_handwriting.csv", "neural_handwriting.png",
             "neural_handwriting_words.png"} <= names  # fmt: skip
-    (path,) = (path for path in outcome.files if path.name == "neural_handwriting.json")
-    assert len(strict_json(path)["rows"]) == 4
+    assert len(strict_json(outcome.files[0])["rows"]) == 4
 
 
 def test_fewer_words_are_drawn_at_random(options: Options, data: Data) -> None:
@@ -133,7 +126,7 @@ def test_units_are_dropped_and_the_rest_is_larger() -> None:
 
 
 def test_what_does_not_fit_is_refused(options: Options) -> None:
-    with kept_settings(), pytest.raises(ValueError, match="held_out.*leaves some on both sides"):
+    with pytest.raises(ValueError, match="held_out.*leaves some on both sides"):
         neural.run(options.replace(held_out=0.01, machines=("chain_log_loss",)))
-    with kept_settings(), pytest.raises(ValueError, match="machines"):
+    with pytest.raises(ValueError, match="machines"):
         neural.run(options.replace(machines=("forest",)))

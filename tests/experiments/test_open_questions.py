@@ -16,7 +16,7 @@ from experiments.open_questions.command import Options
 from experiments.open_questions.data_sets import DATA_SETS
 from jaxstruct import fit
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from tests.experiments.scripts import kept_settings, raising, strict_json
+from tests.experiments.scripts import options_of, raising, strict_json
 
 
 def test_ranks_and_the_critical_difference_are_demsars() -> None:
@@ -119,22 +119,15 @@ def test_the_table_has_differences_by_split_and_mean_ranks() -> None:
     assert isinstance(data, Table) and data.rows[0] == ["svm1_slack", 1.0]
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> tuple[Options, common.Outcome]:
-    options = Options(
-        data=("digits",), share=0.1, splits=1, samples=1, points=3, gap=0.1, progress=False,
-        compilation_cache=False, output=str(tmp_path_factory.mktemp("open_questions")),
-    )  # fmt: skip
-    with kept_settings():
-        return options, command.run(options)
+options = options_of(Options, data=("digits",), share=0.1, splits=1, samples=1, points=3, gap=0.1)
 
 
-def test_every_question_has_its_files(outcome: tuple[Options, common.Outcome]) -> None:
-    options, found = outcome
-    names = {path.name for path in found.files}
+def test_every_question_has_its_files(options: Options, outcome: common.Outcome) -> None:
+    names = {path.name for path in outcome.files}
     assert {f"open_questions_{each}.json" for each in options.questions} <= names
     assert not any(name.endswith(".png") for name in names)  # of one data set there is no picture
-    rows = {path.stem: strict_json(path)["rows"] for path in found.files if path.suffix == ".json"}
+    paths = (path for path in outcome.files if path.suffix == ".json")
+    rows = {path.stem: strict_json(path)["rows"] for path in paths}
     machines = rows["open_questions_bounds"]
     assert [row["formulation"] for row in machines] == list(FORMULATIONS)
     plain, *others = (row["test"] for row in machines if row["formulation"].startswith("svm1"))
@@ -153,10 +146,8 @@ def test_every_question_has_its_files(outcome: tuple[Options, common.Outcome]) -
     assert [line[2] for line in drawn.rows] == of_epsilon[::-1]  # the smallest epsilon first
 
 
-def test_what_was_measured_is_not_measured_again(outcome, monkeypatch) -> None:
-    options, before = outcome
+def test_what_was_measured_is_not_measured_again(options, outcome, monkeypatch) -> None:
     for part, name in ((bounds, "_split"), (sparseness, "_sample"), (choice, "_sample")):
         monkeypatch.setattr(part, name, raising(AssertionError("measured again")))
-    with kept_settings():
-        again = command.run(options.replace(resume=True))
-    assert again.numbers["rows"] == before.numbers["rows"]
+    again = command.run(options.replace(resume=True))
+    assert again.numbers["rows"] == outcome.numbers["rows"]

@@ -37,7 +37,7 @@ from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, score
 from jaxstruct.trees.phrases.tree import tags
 from tests.experiments.parsing_cases import LONGEST, drawn_trees, write_trees
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 GOLD = read_tree("(S (NP (A a)) (VP (B b) (NP (C c) (D d))))")
 WRONG = read_tree("(S (NP (A a)) (VP (VP (B b) (C c)) (D d)))")
@@ -95,16 +95,9 @@ def options(tmp_path_factory):
         corpus="files", train_trees=write_trees(folder / "train.mrg", drawn_trees(0, 64)),
         test_trees=write_trees(folder / "test.mrg", TEST), longest=LONGEST,
         methods=("pcfg", "log_linear", "svm2_slack", "svm2_margin"), c_over_n=("1",),
-        loss=("node_f1",),
-        sweep=("1", "0.1"), pictures=2,
-        variant="subspace", compilation_cache=False, progress=False, output=str(folder / "out"),
+        loss=("node_f1",), sweep=("1", "0.1"), pictures=2, variant="subspace",
+        output=str(folder / "out"), **QUIET,
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def outcome(options):
-    with kept_settings():
-        return parsing.run(options)
 
 
 def methods(rows):
@@ -185,8 +178,7 @@ def test_resuming_reads_what_is_there(outcome, options, monkeypatch):
         raise AssertionError("trained again")
 
     monkeypatch.setattr(parsing, "train_svm", refuse)
-    with kept_settings():
-        again = parsing.run(options.replace(resume=True, pictures=0))
+    again = parsing.run(options.replace(resume=True, pictures=0))
     assert again.table == outcome.table
 
 
@@ -238,8 +230,7 @@ def test_folds_with_features_of_spans(options, tmp_path):
     assert (
         [len(each.test) for each in folds] == [45, 44] == [len(each.train) for each in folds[::-1]]
     )
-    with kept_settings():
-        found = parsing.run(own)
+    found = parsing.run(own)
     lines = sorted(map(write_line, treebank.train + treebank.test))
     assert sorted(found.numbers["right"]) == lines
     gold = [read_tree(line) for line in found.numbers["right"]]

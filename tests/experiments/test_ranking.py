@@ -9,7 +9,7 @@ from experiments import ranking
 from experiments.lib import common
 from experiments.ranking import Options
 from tests.experiments.corpora.test_lambdarank import archive
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 from tests.lib.refusals import refused
 
 
@@ -26,17 +26,15 @@ def drawn(random, n: int) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
+def options(tmp_path_factory) -> Options:
     folder, random = tmp_path_factory.mktemp("ranking"), np.random.default_rng(0)
     train, test = drawn(random, 30), drawn(random, 20)
     parts = {"rank.train": train[0], "rank.train.query": train[1], "rank.test": test[0]}
     path = archive(folder / "queries", **parts, **{"rank.test.query": test[1]})
-    options = Options(
+    return Options(
         path=str(path), output=str(folder), methods=("ndcg", "pairs"), splits=2, folds=2,
-        c_over_n=("0.1",), tolerance=1e-2, apart=False, compilation_cache=False, progress=False,
+        c_over_n=("0.1",), tolerance=1e-2, apart=False, **QUIET,
     )  # fmt: skip
-    with kept_settings():
-        return ranking.run(options)
 
 
 def test_both_machines_rank(outcome: common.Outcome) -> None:
@@ -59,5 +57,4 @@ def test_tables_and_pictures_are_written(outcome: common.Outcome) -> None:
 def test_lightgbm_that_is_not_there_is_said(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(ranking.importlib.util, "find_spec", lambda _: None)
     own = Options(methods=("lightgbm",), output=str(tmp_path), compilation_cache=False)
-    with kept_settings():
-        refused("which is not installed: pip install lightgbm", ranking.run, own)
+    refused("which is not installed: pip install lightgbm", ranking.run, own)

@@ -21,7 +21,7 @@ from experiments.reproduce import command as reproduce
 from experiments.reproduce.command import EXPERIMENTS, SHORT, Experiment, Options, chosen_of
 from experiments.reproduce.overview import Course
 from experiments.reproduce.verdicts import VERDICTS, verdict
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 
 @pytest.fixture
@@ -32,10 +32,7 @@ def no_corpora(tmp_path, monkeypatch):
 
 @pytest.fixture
 def options(tmp_path):
-    with kept_settings():
-        yield Options(
-            all=True, output=str(tmp_path / "out"), compilation_cache=False, progress=False, seed=5
-        )
+    return Options(all=True, output=str(tmp_path / "out"), seed=5, **QUIET)
 
 
 def stub(name, corpora=(), quick=None, calls=None, error=None):
@@ -252,11 +249,10 @@ def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
     assert not (tmp_path / "out" / "reproduce.stopped.json").exists()
 
 
-def test_the_exit_code_tells_of_failures(monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=RuntimeError("x"))],))
-    options = Options(all=True, output=str(tmp_path), compilation_cache=False)
-    with kept_settings():
-        assert reproduce.main(options) == 1
+@pytest.mark.parametrize(("error", "code"), [(RuntimeError("x"), 1), (KeyboardInterrupt(), 130)])
+def test_the_exit_code_tells_how_a_run_ended(options, monkeypatch, error, code):
+    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=error)],))
+    assert reproduce.main(options) == code
 
 
 def test_ctrl_c_keeps_the_tables_that_are_done_and_prints_the_summary(options, capsys):
@@ -272,19 +268,11 @@ def test_ctrl_c_keeps_the_tables_that_are_done_and_prints_the_summary(options, c
 
 def test_the_exit_code_tells_that_nothing_was_made(no_corpora, tmp_path, capsys):
     options = Options(output=str(tmp_path), compilation_cache=False, quick=True)
-    with kept_settings():
-        assert reproduce.main(options.replace(only=("handwriting", "multi_label_yeast"))) == 2
+    assert reproduce.main(options.replace(only=("handwriting", "multi_label_yeast"))) == 2
     assert capsys.readouterr().err == (
         "reproduce: nothing was made: handwriting: it needs ocr_letters, "
         "multi_label_yeast: too long for --quick\n"
     )
-
-
-def test_the_exit_code_tells_of_ctrl_c(monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=KeyboardInterrupt())],))
-    with kept_settings():
-        options = Options(all=True, output=str(tmp_path), compilation_cache=False)
-        assert reproduce.main(options) == 130
 
 
 def test_a_second_ctrl_c_does_not_lose_the_summary(options, monkeypatch):

@@ -33,7 +33,7 @@ from experiments.tasks.letter_machines import chain_problem, read_words
 from jaxstruct.trees.phrases.bracketing import read_tree
 from tests.experiments.handwriting_cases import random_words, write_letter_data
 from tests.experiments.parsing_cases import drawn_trees, write_trees
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 LISTS = Lists(
     [["ab", "aa"], ["b"], ["ab", "bb", "ba"]], [[5.0, 3.0], [1.0], [0.0, -2.0, -4.0]],
@@ -190,15 +190,13 @@ def options_in(folder, **changes) -> Options:
         base_folds=2, letter_data=str(folder / "letter.data"), train_folds=("0", "1"),
         train_trees=write_trees(folder / "train.mrg", drawn_trees(0, 40)),
         test_trees=write_trees(folder / "test.mrg", drawn_trees(1, 30)),
-        c_path=("0.01", "0.1"), least_seen=1, compilation_cache=False, progress=False,
-        output=str(folder),
+        c_path=("0.01", "0.1"), least_seen=1, output=str(folder), **QUIET,
     ).replace(**changes)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    with kept_settings():
-        return command.run(options_in(tmp_path_factory.mktemp("reranking")))
+def options(tmp_path_factory) -> Options:
+    return options_in(tmp_path_factory.mktemp("reranking"))
 
 
 def test_no_machine_beats_the_list(outcome: common.Outcome) -> None:
@@ -236,13 +234,12 @@ def test_the_table_and_the_pictures_are_written(outcome: common.Outcome) -> None
         "reranking.json", "reranking.csv", "reranking_words.png", "reranking_words.plot.csv",
         "reranking_trees.png", "reranking_trees.plot.csv",
     }  # fmt: skip
-    (path,) = (path for path in outcome.files if path.suffix == ".json")
-    assert len(strict_json(path)["rows"]) == 8
+    assert len(strict_json(outcome.files[0])["rows"]) == 8
     assert outcome.table.rows[0][5:8] == [None] * 3
 
 
 def test_what_is_refused(tmp_path) -> None:
-    with kept_settings(), pytest.raises(ValueError, match="give both files, or neither"):
+    with pytest.raises(ValueError, match="give both files, or neither"):
         command.run(options_in(tmp_path, test_trees=None))
-    with kept_settings(), pytest.raises(ValueError, match="held_out: got 1.0, which holds out"):
+    with pytest.raises(ValueError, match="held_out: got 1.0, which holds out"):
         command.run(options_in(tmp_path, held_out=1.0, tasks=("words",)))

@@ -7,7 +7,7 @@ import pytest
 from experiments import segments as command
 from experiments.corpora.conll2002 import Conll2002
 from jaxstruct.data.conll import Sentence
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 from tests.segments.cases import names, tagged
 
 
@@ -23,9 +23,9 @@ def corpus(n):
 def test_a_chain_and_segments_find_the_names(tmp_path):
     options = command.Options(
         output=str(tmp_path), methods=("chain", "phrases"), c_over_n=10.0, test_sentences=4,
-        compilation_cache=False, progress=False,
+        **QUIET,
     )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch, kept_settings():
+    with pytest.MonkeyPatch.context() as patch:
         made = Conll2002(corpus(12), corpus(4), corpus(6))
         patch.setattr(command, "load_conll2002", lambda *_: made)
         outcome = command.run(options)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import snakes
 from experiments.corpora.snakes import Snakes, load_snakes
 from experiments.lib import common
 from experiments.snakes import Options, chosen_grids
 from experiments.tasks.snakes import errors, grids_of, palette_of, problem_of
 from jaxstruct import Ragged, predict
 from jaxstruct.data.errors import MalformedFile
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 COLOURS = np.array([[0, 0, 255], [255, 0, 0], [0, 255, 0]], np.uint8)
 
@@ -38,15 +37,12 @@ def write(path, train: Snakes, test: Snakes) -> str:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
+def options(tmp_path_factory) -> Options:
     folder = tmp_path_factory.mktemp("snakes")
-    options = Options(
+    return Options(
         data_file=write(folder / "own.npz", drawn(0, 12), drawn(1, 6)), c_over_n=("1",),
-        features=("windows",), passes=10, picture_grids=3, compilation_cache=False, progress=False,
-        output=str(folder),
+        features=("windows",), passes=10, picture_grids=3, output=str(folder), **QUIET,
     )  # fmt: skip
-    with kept_settings():
-        return snakes.run(options)
 
 
 def test_windows_of_both_ends_find_the_snakes(outcome: common.Outcome) -> None:
@@ -61,8 +57,7 @@ def test_windows_of_both_ends_find_the_snakes(outcome: common.Outcome) -> None:
 def test_table_and_pictures_are_written(outcome: common.Outcome) -> None:
     names = {path.name for path in outcome.files}
     assert {"snakes.json", "snakes.csv", "snakes_windows_1.png"} <= names
-    (path,) = (path for path in outcome.files if path.name == "snakes.json")
-    assert strict_json(path)["rows"][0]["features"] == "windows"
+    assert strict_json(outcome.files[0])["rows"][0]["features"] == "windows"
     assert all(row[-3] is None for row in outcome.table.rows)  # no published figure of own data
 
 

@@ -21,7 +21,7 @@ from experiments.tasks.string_pairs import (
     kernels_of,
     transitions,
 )
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 DRAWN = draw_pairs(3000, 0)
 
@@ -122,14 +122,13 @@ def options_in(folder, **changes) -> Options:
     return Options(
         strings=40, folds=2, repeats=1, reading_repeats=1, readings=("C / n = 1",),
         methods=("baseline", "k-NN", "KDE", "SVM2 Δm"),
-        compilation_cache=False, progress=False, output=str(folder),
+        output=str(folder), **QUIET,
     ).replace(**changes)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    with kept_settings():
-        return string_mapping.run(options_in(tmp_path_factory.mktemp("string_mapping")))
+def options(tmp_path_factory) -> Options:
+    return options_in(tmp_path_factory.mktemp("string_mapping"))
 
 
 def test_rows_have_every_fold_and_measure(outcome: common.Outcome) -> None:

@@ -13,7 +13,6 @@ from sklearn.svm import SVR
 
 import jaxstruct as js
 from experiments.lib import common
-from experiments.structured_regression import command
 from experiments.structured_regression.command import Options
 from experiments.structured_regression.machines import drawn_series, linear_svr, windows
 from experiments.structured_regression.structure import (
@@ -23,7 +22,7 @@ from experiments.structured_regression.structure import (
     in_units,
     real_chain,
 )
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import options_of, strict_json
 from tests.truth.interior_point import solve_qp
 
 T, UNIT, STEP, EPSILON = 5, 0.25, 0.5, 0.25
@@ -183,17 +182,10 @@ def test_windows_repeat_the_ends() -> None:
     np.testing.assert_array_equal(windows(np.array([[1.0, 2, 3]]), 1)[0], want)
 
 
-SMALL = Options(
-    series=("jumps",), methods=("tokens", "windows", "structured"), repeats=2, train=5, choose=3,
-    test=6, length=20, c=("10",), steps=("1",), compilation_cache=False, progress=False,
+options = options_of(
+    Options, series=("jumps",), methods=("tokens", "windows", "structured"), repeats=2, train=5,
+    choose=3, test=6, length=20, c=("10",), steps=("1",),
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> common.Outcome:
-    with kept_settings():
-        folder = tmp_path_factory.mktemp("structured_regression")
-        return command.run(SMALL.replace(output=str(folder)))
 
 
 def test_neighbours_help(outcome: common.Outcome) -> None:

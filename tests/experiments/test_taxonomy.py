@@ -23,10 +23,10 @@ from experiments.taxonomy.options import COLUMNS, NODE_WEIGHTS, Cell, make_colum
 from jaxstruct import Status
 from jaxstruct.multiclass.losses import tree_loss
 from jaxstruct.multiclass.output_features import taxonomy_features
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import QUIET, strict_json
 
 DOMAINS = {"money": ["pay", "save", "lend"], "food": ["cook", "eat"], "travel": ["fly"]}
-CHEAP = SMALL | {"compilation_cache": False, "progress": False, "per_class": ("2", "0")}
+CHEAP = SMALL | QUIET | {"per_class": ("2", "0")}
 
 
 def queries(random, per_intent):
@@ -51,11 +51,8 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def outcome(corpus, tmp_path_factory):
-    output = str(tmp_path_factory.mktemp("results"))
-    options = Options(path=str(corpus), output=output, **CHEAP)
-    with kept_settings():
-        return taxonomy.run(options)
+def options(corpus, tmp_path_factory):
+    return Options(path=str(corpus), output=str(tmp_path_factory.mktemp("results")), **CHEAP)
 
 
 def test_columns_are_better_than_chance(outcome):
@@ -192,36 +189,6 @@ def test_clinc150_keeps_the_two_parts_apart(corpus):
     classes = [data.taxonomy.names[node] for node in data.taxonomy.classes]
     assert heights[classes.index("pay"), classes.index("save")] == 1
     assert heights[classes.index("pay"), classes.index("fly")] == 2
-
-
-CLUS = """@RELATION r
-@ATTRIBUTE a numeric
-@ATTRIBUTE b numeric
-@ATTRIBUTE class hierarchical D,D/01,D/01/D,D/02,E
-@DATA
-{1 3, 2 4, 3 D/01/D@D/02}
-{2 2, 3 D/02}
-{3 E}
-"""
-
-
-def test_clus_takes_the_first_class_and_joins_two_files(tmp_path):
-    (tmp_path / "train.arff").write_text(CLUS, encoding="utf-8")
-    (tmp_path / "test.arff").write_text(CLUS, encoding="utf-8")
-    data = documents.clus(tmp_path / "train.arff", tmp_path / "test.arff")
-    names = [data.taxonomy.names[data.taxonomy.classes[label]] for label in data.labels]
-    assert names == ["D/01/D", "D/02", "E"] * 2
-    assert list(data.train) == [0, 1, 2] and list(data.test) == [3, 4, 5]
-    assert data.inputs.values[0] == pytest.approx([0.6, 0.8])
-    assert len(data.inputs.indices[2]) == 0
-
-
-def test_clus_refuses_files_of_other_attributes(tmp_path):
-    (tmp_path / "train.arff").write_text(CLUS, encoding="utf-8")
-    other = CLUS.replace("ATTRIBUTE b", "ATTRIBUTE c")
-    (tmp_path / "test.arff").write_text(other, encoding="utf-8")
-    with pytest.raises(ValueError, match="test_path"):
-        documents.clus(tmp_path / "train.arff", tmp_path / "test.arff")
 
 
 def record_xml(number, symbol, text):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import stat
 import tarfile
@@ -14,6 +13,7 @@ import pytest
 from experiments.corpora.archives import read_members
 from experiments.corpora.errors import CorruptArchive, MissingMember
 from jaxstruct.data.errors import UnsafeArchive
+from tests.experiments.corpora.packed import tarred, zipped
 from tests.lib.refusals import refused
 
 NOISE = random.Random(0).randbytes(5000)  # does not compress, so a cut hits content
@@ -22,19 +22,17 @@ KINDS = ("zip", "tar", "tar.gz", "tar.xz")
 
 
 def _zip(path: Path, files: dict[str, bytes], modes: dict[str, int] | None = None) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            info = zipfile.ZipInfo(name)
-            info.external_attr = (modes or {}).get(name, stat.S_IFREG | 0o644) << 16
-            archive.writestr(info, content)
+    members = {}
+    for name, content in files.items():
+        info = zipfile.ZipInfo(name)
+        info.external_attr = (modes or {}).get(name, stat.S_IFREG | 0o644) << 16
+        members[info] = content
+    path.write_bytes(zipped(members))
     return path
 
 
-def _tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], mode: str = "w") -> Path:
-    with tarfile.open(path, mode) as archive:
-        for info, content in members:
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
+def _tar(path: Path, members: dict[tarfile.TarInfo, bytes]) -> Path:
+    path.write_bytes(tarred(members))
     return path
 
 
@@ -42,14 +40,14 @@ def _archive(folder: Path, kind: str, files: dict[str, bytes]) -> Path:
     path = folder / f"archive.{kind}"
     if kind == "zip":
         return _zip(path, files)
-    members = [(tarfile.TarInfo(name), content) for name, content in files.items()]
-    return _tar(path, members, "w:" + kind.removeprefix("tar").removeprefix("."))
+    path.write_bytes(tarred(files, kind.removeprefix("tar").removeprefix(".")))
+    return path
 
 
 def _tar_special(path: Path, name: str, kind: bytes, target: str = "") -> Path:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
-    return _tar(path, [(info, b"")])
+    return _tar(path, {info: b""})
 
 
 def _assert_refused(path: Path, error: type[Exception], match: str) -> None:
@@ -81,7 +79,7 @@ def test_folder_members(tmp_path) -> None:
     """'./' is harmless, and a folder is no content to read."""
     folder, here = tarfile.TarInfo("./a/empty"), tarfile.TarInfo(".")
     folder.type = here.type = tarfile.DIRTYPE
-    members = [(here, b""), (folder, b""), (tarfile.TarInfo("./a/x"), b"x")]
+    members = {here: b"", folder: b"", tarfile.TarInfo("./a/x"): b"x"}
     path = _tar(tmp_path / "a.tar", members)
     assert read_members(path, lambda name: True) == {"./a/x": b"x"}
     zipped = _zip(tmp_path / "a.zip", {"a/": b"", "a/x": b"x"}, {"a/": stat.S_IFDIR | 0o755})
@@ -143,7 +141,7 @@ def test_devices_are_refused(kind, tmp_path) -> None:
 )
 def test_ambiguous_paths_are_refused(names, match, tmp_path) -> None:
     """What would win depends on the order, so nothing does."""
-    members = [(tarfile.TarInfo(name), b"x") for name in names]
+    members = {tarfile.TarInfo(name): b"x" for name in names}
     _assert_refused(_tar(tmp_path / "a.tar", members), UnsafeArchive, match)
 
 

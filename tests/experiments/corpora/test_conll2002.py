@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,22 +10,21 @@ from experiments.corpora.conll2002 import load_conll2002
 from experiments.corpora.errors import CorpusMissing, MissingMember
 from jaxstruct.core.sizes import bucket_lengths
 from jaxstruct.data.errors import MalformedFile
+from tests.experiments.corpora.packed import zipped
 from tests.lib.refusals import refused
 
 
 def test_load_from_a_zip(tmp_path: Path) -> None:
     """The three parts of the language asked for; errors name the member and its line."""
     path = tmp_path / "own.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for part in ("train", "testa", "testb"):
-            archive.writestr(f"conll2002/ned.{part}", f"{part} N O\n")
-            archive.writestr(f"conll2002/esp.{part}", "a O\nb\n")
+    parts = ("train", "testa", "testb")
+    dutch = {f"conll2002/ned.{part}": f"{part} N O\n".encode() for part in parts}
+    path.write_bytes(zipped(dutch | {f"conll2002/esp.{part}": b"a O\nb\n" for part in parts}))
     dutch = load_conll2002("ned", path)
     assert [part[0].words for part in dutch] == [("train",), ("testa",), ("testb",)]
     with refused(r"own.zip:conll2002/esp.train:2: 'b' has 1 columns", error=MalformedFile):
         load_conll2002("esp", path)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("conll2002/esp.train", "a O\n")
+    path.write_bytes(zipped({"conll2002/esp.train": b"a O\n"}))
     refused("esp.testa", load_conll2002, path=path, error=MissingMember)
 
 

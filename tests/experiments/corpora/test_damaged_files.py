@@ -12,7 +12,6 @@ import json
 import lzma
 import random
 import re
-import tarfile
 import time
 import traceback
 import warnings
@@ -27,7 +26,6 @@ import pytest
 from experiments.corpora import (
     archives,
     clinc150,
-    clus_arff,
     conll2002,
     ocr_letters,
     treebanks,
@@ -37,6 +35,7 @@ from experiments.corpora import errors as corpora_errors
 from jaxstruct.data import conll, errors, fasta, svmlight
 from jaxstruct.data.optional import sklearn_datasets
 from jaxstruct.trees.phrases.bracketing import read_trees
+from tests.experiments.corpora.packed import tarred, zipped
 from tests.lib.thorough import thorough_after
 
 OWN = tuple(
@@ -58,24 +57,6 @@ class Reader(NamedTuple):
     packed: Callable[[bytes], bytes] = bytes
 
 
-def _zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", method) as archive:
-        for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(name), content, method)
-    return stream.getvalue()
-
-
-def _tar(members: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return stream.getvalue()
-
-
 def _npz(compressed: bool = True, **arrays: np.ndarray) -> bytes:
     stream = io.BytesIO()
     (np.savez_compressed if compressed else np.savez)(stream, **arrays)
@@ -88,12 +69,6 @@ SVMLIGHT = (
     b"# made\n+1 qid:3 1:0.5 4:-2 # first\n-1 qid:3\n3 qid:4 2:1e-1 7:4\n-1 qid:4 3:1 4:1 5:2.5\n"
 )
 FASTA = b">one first\nACDE\nFG\n>two\nKLMN\n"
-ARFF = (
-    b"@RELATION toy\n@ATTRIBUTE a numeric\n@ATTRIBUTE 'b c' numeric\n"
-    b"@ATTRIBUTE class hierarchical D,D/01,D/02,D/01/D\n@DATA\n"
-)
-DENSE = ARFF + b"0.5,0,D/01@D/02\n1,2,D/01/D % comment\n"
-SPARSE = ARFF + b"{1 0.5, 3 D/01@D/02}\n{2 1e3, 3 D/01/D}\n"
 XML = (
     b'<?xml version="1.0" encoding="iso-8859-1"?>\n<record pn="WO2001"><ipcs mc="D01D00100">'
     b'<ipc ic="D02G00300"/></ipcs><ti>A title</ti><cl>What is claimed &amp; more</cl></record>\n'
@@ -171,7 +146,7 @@ def _npy_in(archive: dict[str, np.ndarray], key: str) -> tuple[bytes, Callable[[
     """One array as .npy, and the function that puts it, damaged, among the others of an .npz."""
     with zipfile.ZipFile(io.BytesIO(_npz(**archive))) as whole:
         members = {name: whole.read(name) for name in whole.namelist()}
-    return members[f"{key}.npy"], lambda npy: _zip({**members, f"{key}.npy": npy})
+    return members[f"{key}.npy"], lambda npy: zipped({**members, f"{key}.npy": npy})
 
 
 def _npy_reader(archive: dict[str, np.ndarray], key: str, read: Callable[[Path], object]) -> Reader:
@@ -180,18 +155,18 @@ def _npy_reader(archive: dict[str, np.ndarray], key: str, read: Callable[[Path],
 
 
 READERS: dict[str, Reader] = {
-    "zip": Reader(_zip(NAMES), _conll),
-    "zip_stored": Reader(_zip(NAMES, zipfile.ZIP_STORED), _conll),
-    "zip_bzip2": Reader(_zip(NAMES, zipfile.ZIP_BZIP2), _conll),
-    "zip_lzma": Reader(_zip(NAMES, zipfile.ZIP_LZMA), _conll),
-    "zip_treebank": Reader(_zip({"wsj_0001.mrg": TREES}), treebanks.load_treebank_sample),
-    "zip_any": Reader(_zip(NAMES), _members),
-    "tar": Reader(_tar(GUM), _gum),
-    "tar_xz": Reader(lzma.compress(_tar(GUM)), _gum),
-    "tar_gz": Reader(gzip.compress(_tar(GUM)), _members),
-    "tar_in_xz": Reader(_tar(GUM), _gum, lzma.compress),
-    "gum_splits": Reader(GUM["splits.md"], _gum, lambda text: _tar({**GUM, "splits.md": text})),
-    "gum_trees": Reader(TREES, _gum, lambda text: _tar({**GUM, "const/GUM_b.ptb": text})),
+    "zip": Reader(zipped(NAMES), _conll),
+    "zip_stored": Reader(zipped(NAMES, zipfile.ZIP_STORED), _conll),
+    "zip_bzip2": Reader(zipped(NAMES, zipfile.ZIP_BZIP2), _conll),
+    "zip_lzma": Reader(zipped(NAMES, zipfile.ZIP_LZMA), _conll),
+    "zip_treebank": Reader(zipped({"wsj_0001.mrg": TREES}), treebanks.load_treebank_sample),
+    "zip_any": Reader(zipped(NAMES), _members),
+    "tar": Reader(tarred(GUM), _gum),
+    "tar_xz": Reader(lzma.compress(tarred(GUM)), _gum),
+    "tar_gz": Reader(gzip.compress(tarred(GUM)), _members),
+    "tar_in_xz": Reader(tarred(GUM), _gum, lzma.compress),
+    "gum_splits": Reader(GUM["splits.md"], _gum, lambda text: tarred({**GUM, "splits.md": text})),
+    "gum_trees": Reader(TREES, _gum, lambda text: tarred({**GUM, "const/GUM_b.ptb": text})),
     "ocr_npz": Reader(_npz(**OCR), ocr_letters.load_ocr_letters),
     "ocr_npz_stored": Reader(_npz(False, **OCR), ocr_letters.load_ocr_letters),
     **{f"ocr_{key}": _npy_reader(OCR, key, ocr_letters.load_ocr_letters) for key in OCR},
@@ -203,8 +178,6 @@ READERS: dict[str, Reader] = {
     "svmlight": Reader(SVMLIGHT, svmlight.load_svmlight),
     "svmlight_gz": Reader(gzip.compress(SVMLIGHT), _svmlight("toy.gz")),
     "svmlight_bz2": Reader(bz2.compress(SVMLIGHT), _svmlight("toy.bz2")),
-    "arff_dense": Reader(DENSE, clus_arff.load_clus_arff),
-    "arff_sparse": Reader(SPARSE, clus_arff.load_clus_arff),
     "conll": Reader(CONLL, conll.read_conll),
     "fasta": Reader(FASTA, fasta.read_fasta),
     "fasta_gz": Reader(gzip.compress(FASTA), fasta.read_fasta),

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from experiments.corpora import archives, registry
+from tests.lib.thorough import thorough_after
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,11 +94,13 @@ def test_built_from_a_release(require_corpus, tmp_path) -> None:
     assert "gum-const.tar.xz         missing" in done.stdout
 
 
-def test_building_needs_one_corpus_that_is_built(tmp_path) -> None:
-    for flags in ((), ("--corpus=clinc150",), ("--corpus=gum", "--verify_only")):
-        done = _run(*flags, "--from=x", f"--destination={tmp_path}")
-        assert done.returncode != 0
-        assert "--from needs one --corpus, gum or ocr_letters" in done.stderr + done.stdout
+@pytest.mark.parametrize(
+    "flags", thorough_after(1, [["--corpus=gum", "--verify_only"], ["--corpus=clinc150"], []])
+)
+def test_building_needs_one_corpus_that_is_built(tmp_path, flags) -> None:
+    done = _run(*flags, "--from=x", f"--destination={tmp_path}")
+    assert done.returncode != 0
+    assert "--from needs one --corpus, gum or ocr_letters" in done.stderr + done.stdout
 
 
 def test_stray_argument_is_refused(tmp_path) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import socket
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from experiments.corpora import archives, fetching, registry
 from experiments.corpora.errors import ChecksumMismatch, CorpusMissing, CorruptArchive, FetchError
+from tests.experiments.corpora.packed import zipped
 from tests.lib.refusals import refused
 
 BODY = bytes(range(256)) * 1000  # several chunks
@@ -119,12 +118,9 @@ def test_file_without_address(register, tmp_path) -> None:
 
 def test_a_corpus_is_built_from_its_origin(require_corpus, server, tmp_path, monkeypatch) -> None:
     """The download of its makers' file is built, checked and thrown away; other bytes are not."""
-    gum, members = registry.CORPORA["gum"], io.BytesIO()
+    gum = registry.CORPORA["gum"]
     packed = archives.read_members(require_corpus("gum", "gum-const.tar.xz"), lambda name: True)
-    with zipfile.ZipFile(members, "w") as archive:
-        for name, content in packed.items():
-            archive.writestr(f"gum-72ce5ac1/{name}", content)
-    page = members.getvalue()
+    page = zipped({f"gum-72ce5ac1/{name}": content for name, content in packed.items()})
     near = gum._replace(origin=gum.origin._replace(url=f"{server.url}/gum.zip"))
     monkeypatch.setattr(registry, "CORPORA", {"gum": near})
     server.pages["/gum.zip"] = (len(page), page[:5000])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pathlib
-import tarfile
 
 import numpy as np
 import pytest
 
 from experiments.corpora.lambdarank import load_lambdarank
 from jaxstruct.data.errors import MalformedFile
+from tests.experiments.corpora.packed import tarred
 
 TRAIN = "2 1:0.5 300:1\n0 2:4\n1 1:1\n"
 FOLDER = pathlib.Path(os.environ.get("JAXSTRUCT_DATA", "")) / "lambdarank"
@@ -21,11 +20,7 @@ def archive(path, **parts):
     """An archive whose members are those of TRAIN, but for `parts`."""
     members = {"rank.train": TRAIN, "rank.train.query": "2\n1\n", "rank.test": TRAIN}
     members |= {"rank.test.query": "3\n"} | parts
-    with tarfile.open(path, "w:xz") as packed:
-        for name, text in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            packed.addfile(member, io.BytesIO(text.encode()))
+    path.write_bytes(tarred({name: text.encode() for name, text in members.items()}, "xz"))
     return path
 
 

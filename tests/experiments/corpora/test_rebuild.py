@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from experiments.corpora.errors import ChecksumMismatch
 from experiments.corpora.ocr_letters import LETTERS, OcrWords, load_ocr_letters
 from experiments.corpora.rebuild import rebuild
 from jaxstruct.data.errors import MalformedFile
+from tests.experiments.corpora.packed import tarred, zipped
 from tests.lib.refusals import refused
 
 
@@ -41,24 +39,6 @@ def _release(members: dict[str, bytes], top: str = "gum-72ce5ac1/") -> dict[str,
         f"{top}dep/GUM_bio_byron.conllu": b"1\tno\n",
         f"{top}_build/LICENSE.txt": b"of the tools",
     }
-
-
-def _zip(members: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return stream.getvalue()
-
-
-def _tar(members: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return stream.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +76,12 @@ def test_letters_changed(whole_letter_data, tmp_path) -> None:
     assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
 
 
+@pytest.mark.thorough
 def test_trees(packed_gum, folders) -> None:
-    """From an archive of the repository; `test_fetch_script` has the folder of a checkout."""
+    """From an archive of the repository, as `test_fetching` has it from its address;
+    `test_fetch_script` has the folder of a checkout."""
     source = folders.named.parent / "release.zip"
-    source.write_bytes(_zip(_release(archives.read_members(packed_gum, lambda _: True), "g/")))
+    source.write_bytes(zipped(_release(archives.read_members(packed_gum, lambda _: True), "g/")))
     built = rebuild("gum", source, folders.named)
     assert built.holds == registry.CORPORA["gum"].origin.holds
     found = locate.find_file("gum", "gum-const.tar.xz")
@@ -111,12 +93,12 @@ def test_trees_of_another_release(tmp_path) -> None:
     """Refused with what it holds; an archive without const/ says what is missing."""
     members = {"splits.md": b"## train\n", "LICENSE.txt": b"free", "const/GUM_a.ptb": b"(A b)"}
     source = tmp_path / "gum.zip"
-    source.write_bytes(_zip(_release(members)))
+    source.write_bytes(zipped(_release(members)))
     with refused("holds 1 documents .* 'gum' is 263 documents", error=ChecksumMismatch):
         rebuild("gum", source, tmp_path / "data")
     for missing in members:
         rest = {name: content for name, content in members.items() if name != missing}
-        source.write_bytes(_zip({f"gum/{name}": content for name, content in rest.items()}))
+        source.write_bytes(zipped({f"gum/{name}": content for name, content in rest.items()}))
         with refused("beside splits.md and LICENSE.txt at 0 places", error=MalformedFile):
             rebuild("gum", source, tmp_path / "data")
     assert not [path for path in tmp_path.rglob("data/*/*") if path.is_file()]
@@ -133,10 +115,12 @@ def test_content_digest(tmp_path) -> None:
     """Names and contents count; order, packing and times do not."""
     one, two = {"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"}
     digests = set()
-    for place, content in enumerate([_zip(one), _zip(two), _tar(one), _tar(two)]):
+    for place, content in enumerate(
+        [zipped(one), zipped(two), tarred(one, "gz"), tarred(two, "gz")]
+    ):
         (tmp_path / str(place)).write_bytes(content)
         digests.add(archives.content_digest(tmp_path / str(place)))
     assert len(digests) == 1
     for other in ({"a": b"12", "b": b""}, {"a": b"1"}, {"ab": b"1", "b": b"2"}):
-        (tmp_path / "other").write_bytes(_zip(other))
+        (tmp_path / "other").write_bytes(zipped(other))
         assert archives.content_digest(tmp_path / "other") not in digests

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 from experiments.corpora.errors import CorpusMissing, MissingMember
 from experiments.corpora.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from jaxstruct.data.errors import MalformedFile, UnsafeArchive
+from tests.experiments.corpora.packed import tarred, zipped
 from tests.lib.refusals import refused
 
 SPLITS = """# Splits
@@ -34,25 +32,14 @@ GUM = {
 }
 
 
-def _tar(path: Path, members: dict[str, bytes]) -> Path:
-    with tarfile.open(path, "w:xz") as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return path
-
-
-def _zip(path: Path, members: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+def _file(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
     return path
 
 
 def test_gum_by_hand(tmp_path: Path) -> None:
     """By name, with the part of splits.md; documents without file are left out."""
-    assert load_gum(_tar(tmp_path / "g.tar.xz", GUM)) == (
+    assert load_gum(_file(tmp_path / "g.tar.xz", tarred(GUM, "xz"))) == (
         TreebankFile("GUM_a", "test", "(ROOT (NN é))\n\n(ROOT (NN c))"),
         TreebankFile("GUM_b", "train", "(ROOT (NN b))"),
     )
@@ -73,14 +60,18 @@ def test_gum_by_hand(tmp_path: Path) -> None:
     ],
 )
 def test_faults_of_gum(tmp_path: Path, changes, error, message: str) -> None:
-    refused(message, lambda: load_gum(_tar(tmp_path / "g.tar.xz", GUM | changes)), error=error)
+    refused(
+        message,
+        lambda: load_gum(_file(tmp_path / "g.tar.xz", tarred(GUM | changes, "xz"))),
+        error=error,
+    )
 
 
 def test_gum_without_documents_or_splits(tmp_path: Path) -> None:
     with refused("holds no const/\\*.ptb", error=MalformedFile):
-        load_gum(_tar(tmp_path / "g.tar.xz", {"splits.md": SPLITS.encode()}))
+        load_gum(_file(tmp_path / "g.tar.xz", tarred({"splits.md": SPLITS.encode()}, "xz")))
     with refused("splits.md", error=MissingMember):
-        load_gum(_tar(tmp_path / "h.tar.xz", {"const/GUM_a.ptb": b"(A a)"}))
+        load_gum(_file(tmp_path / "h.tar.xz", tarred({"const/GUM_a.ptb": b"(A a)"}, "xz")))
 
 
 def test_sample_by_hand(tmp_path: Path) -> None:
@@ -90,12 +81,12 @@ def test_sample_by_hand(tmp_path: Path) -> None:
         "treebank/combined/wsj_0001.mrg": b"( (S (NN a)) )",
         "treebank/tagged/wsj_0001.pos": b"a/NN",
     }
-    assert load_treebank_sample(_zip(tmp_path / "t.zip", members)) == (
+    assert load_treebank_sample(_file(tmp_path / "t.zip", zipped(members))) == (
         TreebankFile("wsj_0001", "00", "( (S (NN a)) )"),
         TreebankFile("wsj_0101", "01", "( (S (NN b)) )"),
     )
     with refused("holds no wsj_NNNN.mrg", error=MalformedFile):
-        load_treebank_sample(_zip(tmp_path / "u.zip", {"README": b""}))
+        load_treebank_sample(_file(tmp_path / "u.zip", zipped({"README": b""})))
 
 
 @pytest.mark.parametrize("load", [load_gum, load_treebank_sample])

@@ -9,7 +9,6 @@ import numpy as np
 
 import jaxstruct as js
 from experiments.label_files import command
-from tests.experiments.scripts import kept_settings
 from tests.models import model_cases
 
 SEED = 4
@@ -47,5 +46,4 @@ def labelled(model: str, *sources: Any, **options: Any) -> command.Run:
         batch=4,
         progress=False,
     )
-    with kept_settings():
-        return command.run(given.replace(**options))
+    return command.run(given.replace(**options))

@@ -19,7 +19,7 @@ from experiments.label_files.command import Options, target_of
 from experiments.label_files.formats import plain
 from experiments.lib.common import Stopped
 from tests.experiments.label_files.cases import labelled, model_of, saved
-from tests.experiments.scripts import kept_settings, parsed_options
+from tests.experiments.scripts import parsed_options
 
 JSON = {
     "multiclass": [{"word": "x", "n": 2.0}, ["word=y"]],
@@ -130,8 +130,7 @@ def test_the_exit_code_tells_where_every_record_was_bad(tmp_path, tagger) -> Non
     options = Options(model=tagger, input=(str(source),), compilation_cache=False, progress=True)
     for text, code in (("5\n{\n", 1), ('5\n[["Rex"]]\n', 0), ("", 0)):
         source.write_text(text)
-        with kept_settings():
-            assert command.main(options) == code
+        assert command.main(options) == code
 
 
 def test_unseen_features_are_told_in_the_table(tmp_path, tagger, recwarn) -> None:

@@ -8,10 +8,9 @@ import sys
 import numpy as np
 
 from experiments.lib.factor_pictures import factor_picture, factor_places, graph_places
-from experiments.machines.bayesian_networks import network_factors
 from jaxstruct.graphs.edge_lists import grid_edges
 from jaxstruct.graphs.factors import FactorGraph, factor_graph
-from tests.experiments.machines.test_bayesian_networks import alarm
+from tests.graphs.test_evidence import alarm
 from tests.lib.refusals import refused
 
 
@@ -21,7 +20,7 @@ def grid(height: int, width: int) -> FactorGraph:
 
 
 def test_every_part_is_drawn() -> None:
-    graph = network_factors(alarm())
+    graph = alarm({})
     figure = factor_picture(graph, list("BEARN"))
     (axes,) = figure.axes
     lines = [line for line in axes.lines if line.get_marker() in ("None", "")]
@@ -33,7 +32,7 @@ def test_every_part_is_drawn() -> None:
 
 
 def test_places_keep_parts_apart_and_repeat() -> None:
-    for graph in (network_factors(alarm()), grid(3, 4), grid(1, 9)):
+    for graph in (alarm({}), grid(3, 4), grid(1, 9)):
         nodes, tables = factor_places(graph)
         again = factor_places(graph)
         np.testing.assert_array_equal(nodes, again[0])
@@ -57,7 +56,7 @@ def test_parts_that_nothing_joins_and_one_node() -> None:
 
 def test_a_picture_is_written(tmp_path) -> None:
     path = tmp_path / "alarm.png"
-    factor_picture(network_factors(alarm(), {"N": "yes"}), list("BEARN")).savefig(path)
+    factor_picture(alarm({"N": 1}), list("BEARN")).savefig(path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

@@ -8,7 +8,7 @@ from experiments.named_entities import command as named_entities
 from experiments.named_entities import growth
 from experiments.named_entities.command import Options
 from tests.experiments.named_entities.cases import CHEAP
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import strict_json
 
 
 @pytest.mark.thorough
@@ -19,10 +19,9 @@ def test_constraints_grow_with_sentences(archive, tmp_path, monkeypatch):
         growth=True, sizes=("2", "8"), factor_size=8, growth_formulations=("svm2",), epsilon=0.01,
         max_passes=100,
     )  # fmt: skip
-    with kept_settings():
-        outcome = named_entities.run(options)
-        monkeypatch.setattr(growth, "count", None)
-        again = named_entities.run(options.replace(resume=True))
+    outcome = named_entities.run(options)
+    monkeypatch.setattr(growth, "count", None)
+    again = named_entities.run(options.replace(resume=True))
     rows = strict_json(outcome.files[0])["rows"]
     assert [(row["n"], row["changed"]) for row in rows] == [(2, ""), (8, ""), (8, "epsilon")]
     small, large, loose = rows
@@ -31,5 +30,5 @@ def test_constraints_grow_with_sentences(archive, tmp_path, monkeypatch):
         assert row["status"] == "EPSILON" and row["support"] <= row["constraints"]
         assert 1 <= row["average_loss"] <= 7
     assert again.table == outcome.table and outcome.table.columns[0] == "machine"
-    with kept_settings(), pytest.raises(ValueError, match="factor_size: got 64, but .* 8 sent"):
+    with pytest.raises(ValueError, match="factor_size: got 64, but .* 8 sent"):
         named_entities.run(options.replace(factor_size=64))

@@ -13,15 +13,14 @@ from experiments.named_entities.report import CHOSEN, PAPER_SVM, Row
 from experiments.tasks import taggers as methods
 from jaxstruct.chains.structure import chain
 from tests.experiments.named_entities.cases import CHEAP, corpora
-from tests.experiments.scripts import kept_settings, strict_json
+from tests.experiments.scripts import strict_json
 
 
 @pytest.mark.thorough
 def test_every_machine_is_measured_on_every_fold_and_written(archive, tmp_path, monkeypatch):
     """One test, so that the programs are compiled in one worker only."""
     options = Options(path=archive, output=str(tmp_path), **CHEAP)
-    with kept_settings():
-        outcome = named_entities.run(options)
+    outcome = named_entities.run(options)
     rows = {(row.name, row.tokens): row for row in outcome.numbers["rows"]}
     assert set(rows) == {
         ("commonest label", "none"), ("HMM", "words"), ("HMM, spelling", "words"),
@@ -67,13 +66,12 @@ def check_resumed(options, outcome, monkeypatch):
     assert len(kept) == 2 * 7 and "SVM_degree_2_svm2_1_fold0.json" in kept
     trained = []
     monkeypatch.setattr(methods, "fit", lambda *_, **__: trained.append(1) or 1 / 0)
-    with kept_settings():
-        again = named_entities.run(options.replace(resume=True))
-        assert again.table == outcome.table and not trained
-        (folder / "SVM_degree_2_svm2_1_fold0.json").unlink()
-        for changed in (options.replace(resume=True), options.replace(resume=True, seed=1)):
-            with pytest.raises(ZeroDivisionError):
-                named_entities.run(changed)
+    again = named_entities.run(options.replace(resume=True))
+    assert again.table == outcome.table and not trained
+    (folder / "SVM_degree_2_svm2_1_fold0.json").unlink()
+    for changed in (options.replace(resume=True), options.replace(resume=True, seed=1)):
+        with pytest.raises(ZeroDivisionError):
+            named_entities.run(changed)
     assert len(trained) == 2
 
 
