@@ -8,9 +8,12 @@ uniform in [1 - w, 1 + w]. With z = B x / sqrt(p), in Elmachtoub and Grigas's se
     knapsack         c_j = ceil(5 ((z_j + 3)^degree + 1) / 3.5^degree e_j) B_jk in {0, 1}, fair
     travelling       c_j = d_j + 3 ((z_j + 3) / 3)^degree e_j              B_jk in {0, 1} times
     salesman                                                               uniform in [-2, 2]
+    portfolio        c_j = (.05 z_j + .1^(1 / degree))^degree + .02 w e_j  B_jk in {0, 1}, fair
 
 d are the distances of towns that are drawn once, half of them normal, half uniform in [-2, 2]^2.
-With degree 1 the costs are linear in x; the larger the degree, the worse a linear model fits.
+Of portfolios e = A f + u with normal f [p] and u [m], and A is drawn once, uniform in [-1/4, 1/4]:
+w = 1/2 is the papers' noise level 1, and the covariance of e is A A' + I. With degree 1
+the costs are linear in x; the larger the degree, the worse a linear model fits.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ class Draw(NamedTuple):
     """What is drawn.
 
     Fields:
-      task: of `TASKS`. size: cells of a side of the grid, items, or towns.
+      task: of `TASKS`. size: cells of a side of the grid, items, towns or assets.
       features: p. degree: of the polynomial. noise: w, half the width of e.
     """
 
@@ -44,7 +47,8 @@ class Generator:
     """The law of one data set; every call draws further examples.
 
     Fields:
-      costs: m, how many costs an example has. weights: [m] of items, else None.
+      costs: m, how many costs an example has.
+      weights: [m] of items; of a portfolio A [m, p]; else None.
     """
 
     def __init__(self, draw: Draw, seed: int) -> None:
@@ -55,7 +59,9 @@ class Generator:
         self._matrix = self._random.integers(0, 2, shape).astype(float)
         if draw.task == "knapsack":
             self.weights = self._random.integers(*KNAPSACK_WEIGHTS, draw.size)
-        elif draw.task == "salesman":
+        elif draw.task == "portfolio":
+            base = self.weights = self._random.uniform(-0.25, 0.25, shape)
+        elif draw.task in TRIPS:
             self._matrix *= self._random.uniform(-2, 2, shape)
             base = _distances(self._towns())
         self._base = base
@@ -70,9 +76,13 @@ class Generator:
         """(x [n, p], c [n, m]) of n examples."""
         draw = self.draw
         x = self._random.normal(size=(n, draw.features))
-        noise = self._random.uniform(1 - draw.noise, 1 + draw.noise, (n, self.costs))
         z = x @ self._matrix.T / np.sqrt(draw.features) + 3
-        if draw.task == "salesman":
+        if draw.task == "portfolio":
+            returns = (0.05 * (z - 3) + 0.1 ** (1 / draw.degree)) ** draw.degree
+            common = self._random.normal(size=x.shape) @ np.transpose(self._base)
+            return x, returns + 0.02 * draw.noise * (common + self._random.normal(size=z.shape))
+        noise = self._random.uniform(1 - draw.noise, 1 + draw.noise, (n, self.costs))
+        if draw.task in TRIPS:
             return x, self._base + 3 * (z / 3) ** draw.degree * noise
         c = (z**draw.degree + 1) / 3.5**draw.degree * noise
         return x, np.ceil(5 * c) if draw.task == "knapsack" else c
@@ -88,8 +98,11 @@ _COSTS: dict[str, Callable[[int], int]] = {
     "path": lambda side: 2 * side * (side - 1),
     "knapsack": lambda items: items,
     "salesman": lambda towns: towns * (towns - 1) // 2,
+    "portfolio": lambda assets: assets,
+    "salesman_host": lambda towns: towns * (towns - 1) // 2,
 }
 TASKS = tuple(_COSTS)
+TRIPS = ("salesman", "salesman_host")
 
 
 def tours(towns: int) -> np.ndarray:

@@ -59,7 +59,7 @@ def spo_plus(
     y = decisions.best(s * costs, instance) if y is None else jnp.asarray(y)
     spoilt = s * (2 * given - costs)
     worst = decisions.best(spoilt, instance)
-    slope = (2 * s * (worst - y)).astype(given.dtype)
+    slope = 2 * s * (worst - y).astype(given.dtype)
     return _sloped(inner(spoilt, worst) - inner(spoilt, y), slope, predicted)
 
 

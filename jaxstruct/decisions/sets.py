@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import NoOutput, check_choice, check_record, checked_size
+from jaxstruct.core.checks import NoOutput, check_choice, check_flag, check_record, checked_size
 from jaxstruct.core.spec import array
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -37,6 +37,7 @@ class Decisions(NamedTuple):
       check: (instances, n) -> None on the host, before anything compiles.
       size: d. sense: "minimise" or "maximise".
       made: (the name of its maker, its arguments), for model files; None of `own`.
+      bounded: best with a bound of the maximum, a `Bounded`; None where best is exact.
     """
 
     best: Partial
@@ -44,6 +45,7 @@ class Decisions(NamedTuple):
     size: Static[int]
     sense: Static[str]
     made: Static[tuple[str, tuple] | None] = Static(None)
+    bounded: Partial | None = None
 
     @property
     def sign(self) -> int:
@@ -68,24 +70,41 @@ def no_instances(instances: PyTree, n: int) -> None:
         raise ValueError("instances must be (): this set is the same for all examples")
 
 
+def _without_bound(best: Partial, theta: Array, instance: PyTree) -> Array:
+    return best(theta, instance).output
+
+
 def own(
-    size: int, best: Callable, sense: str, check: Callable[[PyTree, int], None] = no_instances
+    size: int,
+    best: Callable,
+    sense: str,
+    check: Callable[[PyTree, int], None] = no_instances,
+    *,
+    bounded: bool = False,
 ) -> Decisions:
     """A set of your own.
 
     Args:
       size: d, the length of a decision.
       best: (theta [d], instance) -> y [d] integers, an argmax of <theta, y> of ONE example; see
-        the module for theta. It is called under `jax.vmap` and `jax.jit`.
+        the module for theta. It is called under `jax.vmap` and `jax.jit`. A solver in Python is one
+        by `jaxstruct.host_oracle`.
       sense: "minimise" or "maximise": what <c, y> is to be.
       check: (instances, n) -> None, raises ValueError of instances [n, ..] that do not fit.
+      bounded: best returns `jaxstruct.Bounded(y, bound)` with at least max <theta, y>, since y is
+        not quite the best: real numbers in parts of a denominator, a solver that stops at a gap.
+        Certificates of `fit` count the bound.
 
     Raises:
       ValueError: an argument does not fit.
     """
+    check_flag("bounded", bounded)
     if not callable(best) or not callable(check):
         raise ValueError("best and check must be functions")
-    return decision_set(best, check, checked_size("size", size), sense)
+    best = best if isinstance(best, Partial) else Partial(best)
+    found = Partial(_without_bound, best) if bounded else best
+    made = decision_set(found, check, checked_size("size", size), sense)
+    return made._replace(bounded=best) if bounded else made
 
 
 def inner(theta: AnyArray, y: AnyArray) -> Array:

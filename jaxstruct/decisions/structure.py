@@ -73,9 +73,13 @@ def _loss(sign: Static[int], y_true: Truth, y: Array) -> Array:
     return sign.value * jnp.vdot(costs, (y_true.output - y).astype(costs.dtype))
 
 
-def _augmented(decisions: Decisions, theta: DecisionTheta, y_true: Truth, scale: Array) -> Array:
-    spoilt = 2 * theta.costs - scale * y_true.numbers
-    return decisions.best(decisions.sign * spoilt, theta.instance)
+def _augmented(decisions: Decisions, theta: DecisionTheta, y_true: Truth, scale: Array) -> PyTree:
+    spoilt = decisions.sign * (2 * theta.costs - scale * y_true.numbers)
+    if decisions.bounded is None:
+        return decisions.best(spoilt, theta.instance)
+    found = decisions.bounded(spoilt, theta.instance)
+    own = jnp.vdot(y_true.numbers, y_true.output.astype(spoilt.dtype))
+    return found._replace(bound=found.bound + decisions.sign * scale * own)
 
 
 def _check(

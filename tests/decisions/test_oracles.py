@@ -153,4 +153,5 @@ def test_what_does_not_fit_is_refused():
     refused("the same for all examples", d.decide, d.top_k(2, 1), np.ones((2, 2)), np.ones(2))
     refused("must be a Decisions", d.decide, 3, np.ones((2, 2)))
     refused("best and check must be functions", d.own, 3, None, "minimise")
+    refused("bounded must be", d.own, 3, grid.best, "minimise", bounded=1)
     assert d.decide(grid, np.zeros((0, 4))).shape == (0, 4)

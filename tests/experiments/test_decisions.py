@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize
 
 from experiments import decisions as command
 from experiments.decisions import Options
 from experiments.lib import common
-from experiments.tasks.decision_data import Draw, Generator, tours
+from experiments.tasks.decision_data import TRIPS, Draw, Generator, tours
+from experiments.tasks.decision_oracles import PARTS, RISK, portfolios, round_trips
 from jaxstruct import decisions
 from tests.experiments.scripts import kept_settings, strict_json
 
@@ -20,11 +22,13 @@ KEYS = [(task, 0.5, 60, 4) for task in command.TASKS]
 def test_costs_without_noise_are_polynomials_of_one_sum_of_features(task: str, degree: int) -> None:
     generator = Generator(Draw(task, 4, degree=degree), seed=1)
     x, c = generator(200)
-    assert c.shape == (200, {"path": 24, "knapsack": 4, "salesman": 6}[task])
+    assert c.shape == (200, {"path": 24, "knapsack": 4, "portfolio": 4}.get(task, 6))
     root = np.cbrt if degree == 3 else np.asarray
     if task == "path":
         linear = root(c * 3.5**degree - 1)
-    elif task == "salesman":
+    elif task == "portfolio":
+        linear = root(c)
+    elif task in TRIPS:
         linear = root((c - generator._base) / 3)
     else:
         assert (c == np.round(c)).all() and np.isin(generator.weights, range(3, 8)).all()
@@ -40,6 +44,43 @@ def test_noise_is_a_factor_within_its_width() -> None:
     assert 0.5 <= ratio.min() < 0.51 and 1.49 < ratio.max() <= 1.5
 
 
+def test_noise_of_portfolios_has_the_covariance_of_their_risk() -> None:
+    quiet, loud = (Generator(Draw("portfolio", 4, noise=w), 5) for w in (0.0, 0.5))
+    noise, A = loud(40_000)[1] - quiet(40_000)[1], np.asarray(loud.weights)
+    np.testing.assert_allclose(np.cov(noise.T) / 1e-4, A @ A.T + np.eye(4), atol=0.03)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_portfolios_are_the_best_and_their_bounds_hold(dtype: str, x64: None) -> None:
+    random, d = np.random.default_rng(0), 8
+    A = random.uniform(-0.25, 0.25, (d, 3))
+    risk, found = A @ A.T + np.eye(d), portfolios(A)
+    values = random.normal(0.3, 1, (6, d))
+    values[0] = -1
+    values[1] = 1  # money is left over where no risk is worth it
+    near = 2e-4 if dtype == "float32" else 1e-7
+    for v in values:
+        answer = found.bounded(v.astype(dtype), ())
+        y = np.asarray(answer.output) / PARTS
+        assert (y >= 0).all() and y.sum() <= 1 and y @ risk @ y <= RISK * risk.mean()
+        held = [
+            NonlinearConstraint(lambda y: RISK * risk.mean() - y @ risk @ y, 0, np.inf),
+            LinearConstraint(np.ones(d), ub=1),
+        ]  # fmt: skip
+        right = minimize(lambda y, v=v: -(v @ y), np.full(d, 1 / d), bounds=[(0, 1)] * d,
+                         constraints=held, method="SLSQP", options={"ftol": 1e-12})  # fmt: skip
+        assert v @ y == pytest.approx(-right.fun, abs=near)
+        assert v @ y * (1 - 1e-9) <= answer.bound / PARTS <= v @ y + near
+
+
+@pytest.mark.parametrize("towns", [3, 6])
+def test_round_trips_of_the_dynamic_program_are_the_best_of_all(towns: int) -> None:
+    every, c = tours(towns), np.random.default_rng(0).normal(size=(20, towns * (towns - 1) // 2))
+    found = decisions.decide(round_trips(towns), c)
+    assert all((own == every).all(axis=1).any() for own in found)
+    np.testing.assert_allclose((c * found).sum(axis=1), (c @ every.T).min(axis=1), atol=1e-6)
+
+
 def test_every_round_trip_is_listed_once() -> None:
     found = tours(5)
     assert found.shape == (12, 10) and len(np.unique(found, axis=0)) == 12
@@ -51,11 +92,12 @@ def test_every_round_trip_is_listed_once() -> None:
 @pytest.mark.parametrize("key", KEYS)
 def test_decisions_of_true_costs_have_no_regret(key: command.Key) -> None:
     found, train, test = command.drawn(Options(), "float32", key, 0)
-    assert len(train.x) == 60 and len(test.x) == command.TEST and train.c.mean() == pytest.approx(1)
+    assert len(train.x) == 60 and len(test.x) == command.TEST
+    assert train.c.mean() == pytest.approx(command.UNITS.get(key[0], 1))
     assert decisions.regret(found, test.c, test.c) == 0
     assert decisions.regret(found, -test.c, test.c) > 0.2
-    if key[0] == "salesman":
-        listed = tours(command.SIZES["salesman"])
+    if key[0] in TRIPS and command.SIZES[key[0]] < 9:
+        listed = tours(command.SIZES[key[0]])
         best = (test.c @ listed.T).min(axis=1)
         np.testing.assert_allclose((test.c * test.y).sum(axis=1), best, rtol=1e-5)
 

@@ -87,7 +87,14 @@ def check_certifiable(name: str, tolerance: float, dtype: jnp.dtype) -> None:
 
 
 def check_known(problem: Problem, formulation: Formulation) -> None:
-    """Raise ValueError where known potentials meet a hard margin, which no multiple of w meets."""
+    """Raise ValueError where known potentials meet a hard margin, which no multiple of w meets.
+
+    Ascent comes to the optimum from w that lack a little of the margin. Without known potentials
+    w / m meets it, m the least margin, so that P = |w|^2 / 2 m^2 is an upper bound. With them
+    <w, delta Psi> >= 1 - delta K has right sides of both signs, and a larger w breaks those that
+    are active below 0. To train for a margin of 1 + e in place of 1 leaves e sum beta in the gap,
+    and how much that is depends on the known potentials.
+    """
     if formulation.penalty == 0 and problem.model.known is not None:
         raise ValueError(
             f"{formulation.name} proves a hard margin by a multiple of w, which does not multiply "
