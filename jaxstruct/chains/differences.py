@@ -17,10 +17,10 @@ from jax.tree_util import Partial
 
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.plane_lookup import look_up
-from jaxstruct.chains.token_features import Window, tokens_at
+from jaxstruct.chains.token_features import Window, token_at
 from jaxstruct.chains.token_steps import Moved, add_token, scores_of
 from jaxstruct.core import contract
-from jaxstruct.core.loops import put, when
+from jaxstruct.core.loops import listed, put, when
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
 
@@ -57,13 +57,7 @@ def _narrow(largest: int) -> Any:
 
 def _listed(chosen: Array) -> Places:
     """The positions [T] at which `chosen` [T] is true, in order."""
-    T = chosen.shape[0]
-
-    def append(t: Array, found: Places) -> Places:
-        positions = put(found.positions, found.count, jnp.asarray(t))
-        return Places(positions, found.count + chosen[t].astype(jnp.int32))
-
-    return jax.lax.fori_loop(0, T, append, Places(jnp.zeros(T, _narrow(T)), jnp.int32(0)))
+    return Places(*listed(chosen, _narrow(len(chosen))))
 
 
 def _differences_of_one(w: PyTree, y: Array) -> Differences:
@@ -138,8 +132,7 @@ class _Example(NamedTuple):
 
     def features(self, position: Array) -> PyTree:
         """Of one token, without leading axes."""
-        found = tokens_at(self.inputs, self.at[None], position[None, None], self.window)
-        return jax.tree.map(lambda leaf: leaf[0, 0], found)
+        return token_at(self.inputs, self.at, position, self.window)
 
     def along(self, places: Places, step: Callable, start: PyTree) -> PyTree:
         """step(position, state) for every one of its places."""
@@ -209,11 +202,6 @@ def values(
     return _each(window, inputs, d, index, of_example, nothing)
 
 
-def _moved(c: Array) -> Moved:
-    places = _listed(c != 0)
-    return Moved(places.positions.astype(jnp.int32), places.count, c)
-
-
 def _differ(moved: Moved, labels: Array) -> Array:
     """Whether the moved planes have different labels [K]; where not, their c sum to 0."""
     first = labels[moved.slots[0]]
@@ -231,7 +219,8 @@ def add(
     """
 
     def of_example(example: _Example, v: PyTree) -> PyTree:
-        moved = _moved(c[example.number])
+        own = c[example.number]
+        moved = Moved(*listed(own != 0), own)
 
         def token(t: Array, u: Array) -> Array:
             labels = example.labels(t)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.label_parts import ChainTheta
-from jaxstruct.chains.token_features import Window, tokens_at
+from jaxstruct.chains.token_features import Window, token_at
 from jaxstruct.chains.token_steps import Moved, add_token, scores_of
 from jaxstruct.core.contract import LookedUp
 from jaxstruct.core.loops import for_each, put, when
@@ -61,8 +61,7 @@ class _Tokens(NamedTuple):
 
     def features(self, t: Array) -> PyTree:
         """Phi(x^t)."""
-        found = tokens_at(self.inputs, self.at[None], t[None, None], self.window)
-        return jax.tree.map(lambda leaf: leaf[0, 0], found)
+        return token_at(self.inputs, self.at, t, self.window)
 
 
 def _by_features(tokens: _Tokens, theta: ChainTheta, y_true: Array, y: Array) -> Array:
