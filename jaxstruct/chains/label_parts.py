@@ -89,4 +89,4 @@ def combine(theta: ChainTheta, y: Array, c: Array) -> ChainTheta:
     """sum_k c_k d score(., y_k) / d theta of the planes y [K, T], c [K]."""
     pairs = zip(theta[:-1], flat_parts(theta.transitions, y), strict=True)
     sums = (table if table is None else summed_at(table.shape, at, c) for table, at in pairs)
-    return ChainTheta(*sums, theta.length)
+    return ChainTheta._make([*sums, theta.length])

@@ -43,7 +43,8 @@ class Differences(NamedTuple):
 def _find_of_one(y: Parse) -> Differences:
     """Of one example; leaves of y are [K, T]."""
     differs = jnp.any(arcs_differ(y, jax.tree.map(lambda leaf: leaf[:1], y)), axis=0)
-    return Differences(*jax.tree.map(jnp.transpose, y), *listed(differs))
+    heads, labels = jax.tree.map(jnp.transpose, y)
+    return Differences(heads, labels, *listed(differs))
 
 
 def find(y: Parse) -> Differences:

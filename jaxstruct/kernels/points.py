@@ -127,9 +127,9 @@ def _cast(X: Any, dtype: Any) -> Any:
 def as_sets(X: Any, Z: Any) -> tuple[Any, Any]:
     """Returns both sets checked, with floating values of one dtype."""
     X, Z = _as_set(X, "X"), _as_set(Z, "Z")
-    sparse = isinstance(X, SparseFeatures) or isinstance(Z, SparseFeatures)
-    if not sparse and X.shape[1] != Z.shape[1]:
-        raise ValueError(f"Z: got {Z.shape[1]} features, expected {X.shape[1]} as in X")
+    widths = [each.shape[1] for each in (X, Z) if not isinstance(each, SparseFeatures)]
+    if len(set(widths)) > 1:
+        raise ValueError(f"Z: got {widths[1]} features, expected {widths[0]} as in X")
     dtype = jnp.promote_types(_values(X).dtype, _values(Z).dtype)
     return _cast(X, dtype), _cast(Z, dtype)
 

@@ -94,9 +94,10 @@ def segment_inputs(
     if phrases is None:
         none = np.zeros((*(leaf.rows.shape[:1] if stores else leaf.shape[:2]), 0, 0), np.int32)
         phrases = Ragged(none, leaf.offsets) if stores else none
-    both = leaf, phrases
-    sizes = (one.lengths if isinstance(one, Ragged) else np.shape(one)[:2] for one in both)
-    if isinstance(phrases, Ragged) != stores or not np.array_equal(*sizes):
+    own, given = (
+        one.lengths if isinstance(one, Ragged) else np.shape(one)[:2] for one in (leaf, phrases)
+    )
+    if isinstance(phrases, Ragged) != stores or not np.array_equal(own, given):
         raise ValueError(
             "phrases must be of the tokens of features, a Ragged where those are, got "
             f"{text_of(phrases)} beside {text_of(leaf)}"
