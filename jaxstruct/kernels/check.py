@@ -31,8 +31,7 @@ def check_positive_semidefinite(
     """
     if tolerance is not None:
         tolerance = checked_number("tolerance", tolerance)
-    advice = ": a square matrix of a kernel"
-    matrix = np.asarray(array(name, matrix, "n n", "numbers", advice=advice))
+    matrix = np.asarray(array(name, matrix, "n n", "numbers", advice=": a square matrix"))
     if not matrix.size:
         raise ValueError(f"{name} must be a square matrix [n, n], n >= 1, got n = 0")
     if tolerance is None:
