@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.checks import as_list
+
 _SHOWN = 5
 
 
@@ -32,11 +34,12 @@ def alphabet(letters: Iterable[str]) -> Alphabet:
       ValueError: there is none, one comes twice, has more than one character, or is white space or
         one of the signs "-", "." and ">", which mean something else in files of sequences.
     """
-    letters = list(letters)
+    letters = as_list("letters", letters, "a text or a list of letters", letters=True)
     if not letters:
         raise ValueError("letters: got none, expected at least one")
     for place, letter in enumerate(letters):
-        if len(letter) != 1 or letter.isspace() or letter in "-.>":
+        text = isinstance(letter, str)
+        if not text or len(letter) != 1 or letter.isspace() or letter in "-.>":
             raise ValueError(
                 f"letters[{place}]: got {letter!r}, expected one character that is no white space "
                 "and none of '-', '.', '>'"

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR, AlignmentPotentials
+from jaxstruct.alignments.potentials import AlignmentPotentials, steps_of
 from jaxstruct.core.contract import Space
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
@@ -108,18 +108,12 @@ def operation_counts(
     A: int, first: Array, second: Array, operations: Array, begin: Array
 ) -> OperationCounts:
     """The histogram of one alignment of letters first [M] and second [N], as a list."""
-    paired, deleted, inserted = (operations == kind for kind in (PAIR, DELETE, INSERT))
-    i = begin[0] + jnp.cumsum(paired | deleted, dtype=jnp.int32) - 1
-    j = begin[1] + jnp.cumsum(paired | inserted, dtype=jnp.int32) - 1
-    row = first[jnp.clip(i, 0, first.shape[0] - 1)]
-    column = second[jnp.clip(j, 0, second.shape[0] - 1)]
-    before = jnp.concatenate([jnp.full(1, PADDING, operations.dtype), operations[:-1]])
-    gap, goes_on = deleted | inserted, operations == before
-    return OperationCounts(
-        jnp.where(paired, row * A + column, A * A).astype(jnp.int32),
-        jnp.sum(gap & ~goes_on, dtype=jnp.int32),
-        jnp.sum(gap & goes_on, dtype=jnp.int32),
-    )
+    steps = steps_of(operations, begin)
+    row = first[jnp.clip(steps.i, 0, first.shape[0] - 1)]
+    column = second[jnp.clip(steps.j, 0, second.shape[0] - 1)]
+    cells = jnp.where(steps.paired, row * A + column, A * A).astype(jnp.int32)
+    runs = (jnp.sum(each, dtype=jnp.int32) for each in (steps.opened, steps.later))
+    return OperationCounts(cells, *runs)
 
 
 def score_counts(costs: AlignmentCosts, counts: OperationCounts) -> Array:

@@ -17,7 +17,7 @@ from jaxstruct.alignments.structure import (
     pairwise_alignment,
 )
 from jaxstruct.alignments.text import WrittenAlignment, read_rows, write_rows
-from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
+from jaxstruct.core.checks import as_list, check_count, check_record, kind_and_text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.tables import Matrix, Ranking, Table
@@ -85,8 +85,7 @@ class AlignmentEncoding(NamedTuple):
         if pairs is None:
             raise ValueError("data must be given to write alignments: the pairs of sequences")
         texts = _sequences("pairs", pairs)
-        if len(texts) != len(outputs.begin):
-            raise ValueError(f"pairs are {len(texts)}, outputs {len(outputs.begin)}: one each")
+        check_count("pairs", len(texts), "outputs", len(outputs.begin))
         found = zip(texts, outputs.operations, outputs.begin, strict=True)
         return [
             write_rows(WrittenAlignment(*two, np.asarray(ops), np.asarray(at)))
@@ -175,16 +174,7 @@ def prepare(
     if letters is None:
         chosen = alphabet(sorted({letter for pair in texts for text in pair for letter in text}))
     else:
-        chosen = letters if isinstance(letters, Alphabet) else alphabet(_letters_of(letters))
+        chosen = letters if isinstance(letters, Alphabet) else alphabet(letters)
     encoding = AlignmentEncoding(chosen)
     outputs = encoding.outputs(aligned)
     return prepared(encoding, aligned, outputs, options)
-
-
-def _letters_of(letters: Any) -> list[str]:
-    expected = "an Alphabet, a text or a list of letters"
-    listed = as_list("letters", letters, expected, letters=True)
-    wrong = next((one for one in listed if not isinstance(one, str)), None)
-    if wrong is not None:
-        raise ValueError(f"letters must be {expected}, got {text_of(wrong)} among them")
-    return listed

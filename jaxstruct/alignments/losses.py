@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
+from jaxstruct.alignments.potentials import PADDING, PAIR, steps_of
 from jaxstruct.core.checks import check_choice
 from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array
@@ -71,13 +71,8 @@ def partners(y: AlignmentOutput) -> tuple[Array, Array]:
 
     L = M + N holds either sequence; places behind its letters have none.
     """
-    operations, L = y.operations, y.operations.shape[0]
-    paired = operations == PAIR
-    ends = (
-        start + jnp.cumsum(paired | (operations == gap), dtype=jnp.int32) - 1
-        for start, gap in zip(y.begin, (DELETE, INSERT), strict=True)
-    )
-    i, j = (jnp.where(paired, end, L).astype(jnp.int32) for end in ends)
+    steps, L = steps_of(y.operations, y.begin), y.operations.shape[0]
+    i, j = (jnp.where(steps.paired, end, L) for end in (steps.i, steps.j))
     none = jnp.full(L, -1, jnp.int32)
     return none.at[i].set(j, mode="drop"), none.at[j].set(i, mode="drop")
 

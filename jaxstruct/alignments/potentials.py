@@ -51,6 +51,31 @@ class Alignment(NamedTuple):
     score: Array
 
 
+class Steps(NamedTuple):
+    """What the operations [L] of an alignment do.
+
+    Fields:
+      paired, opened, later: bool: pairs, first and later letters of runs against a gap.
+      i, j: int32, the letters of both sequences that they end with.
+    """
+
+    paired: Array
+    opened: Array
+    later: Array
+    i: Array
+    j: Array
+
+
+def steps_of(operations: Array, begin: Array) -> Steps:
+    """The steps of one alignment; arguments as in `Alignment`."""
+    paired, deleted, inserted = (operations == kind for kind in (PAIR, DELETE, INSERT))
+    i = begin[0] + jnp.cumsum(paired | deleted, dtype=jnp.int32) - 1
+    j = begin[1] + jnp.cumsum(paired | inserted, dtype=jnp.int32) - 1
+    before = jnp.concatenate([jnp.full(1, PADDING, operations.dtype), operations[:-1]])
+    gap, goes_on = deleted | inserted, operations == before
+    return Steps(paired, gap & ~goes_on, gap & goes_on, i, j)
+
+
 def score_operations(potentials: AlignmentPotentials, operations: Array, begin: Array) -> Array:
     """F of one alignment, differentiable in the potentials: the gradients count what it uses.
 
@@ -60,16 +85,11 @@ def score_operations(potentials: AlignmentPotentials, operations: Array, begin: 
     Returns:
       The score, a scalar. Operations that leave the sequences have no meaning.
     """
-    M, N = potentials.pairs.shape
-    paired, first, second = (operations == kind for kind in (PAIR, DELETE, INSERT))
-    i = begin[0] + jnp.cumsum(paired | first) - 1
-    j = begin[1] + jnp.cumsum(paired | second) - 1
-    at = jnp.clip(i, 0, M - 1), jnp.clip(j, 0, N - 1)
-    scores = jnp.where(paired, potentials.pairs[at], 0)
-    before = jnp.concatenate([jnp.full(1, PADDING, operations.dtype), operations[:-1]])
-    gap = first | second
-    costs = jnp.where(operations == before, potentials.gap_extend, potentials.gap_open)
-    return jnp.sum(scores) - jnp.sum(jnp.where(gap, costs, 0))
+    (pairs, gap_open, gap_extend), steps = potentials, steps_of(operations, begin)
+    M, N = pairs.shape
+    at = jnp.clip(steps.i, 0, M - 1), jnp.clip(steps.j, 0, N - 1)
+    costs = jnp.where(steps.opened, gap_open, jnp.where(steps.later, gap_extend, 0))
+    return jnp.sum(jnp.where(steps.paired, pairs[at], 0)) - jnp.sum(costs)
 
 
 def checked_lengths(lengths: AnyArray, most: tuple[int, ...]) -> Array:

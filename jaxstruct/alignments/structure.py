@@ -45,6 +45,7 @@ from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials
 from jaxstruct.core.checks import (
     as_list,
     check_choice,
+    check_count,
     check_record,
     checked_dtype,
 )
@@ -129,10 +130,7 @@ def alignment_inputs(firsts: Sequence[np.ndarray], seconds: Sequence[np.ndarray]
     """
     first = alignment_checks.sequences_of("firsts", firsts)
     second = alignment_checks.sequences_of("seconds", seconds)
-    if len(first) != len(second):
-        raise ValueError(
-            f"firsts and seconds must be of one length, got {len(first)} and {len(second)}"
-        )
+    check_count("seconds", len(second), "firsts", len(first))
     lengths = np.array([[len(row) for row in rows] for rows in (first, second)], np.int32).T
     return AlignmentInput(ragged(first, -1), ragged(second, -1), lengths)
 

@@ -16,21 +16,16 @@ SciPy matrix.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from jaxstruct.assignments.inputs import MatchingInput
 from jaxstruct.assignments.structure import assignment
-from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
+from jaxstruct.core.checks import as_list, check_record, is_integer, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.feature_encoding import (
-    FeatureEncoding,
-    dense_or_sparse,
-    fit_features,
-    inputs_of,
-)
+from jaxstruct.core.feature_encoding import FeatureEncoding, encoded_sequences, fit_features
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged, ragged
@@ -43,21 +38,29 @@ EXAMPLE = (
 )
 
 
+Names: TypeAlias = dict[Hashable, int]
+
+
 class _Example(NamedTuple):
     """One example.
 
     Fields:
       features: P rows of features. pairs: [P, 2] int32, or None where all pairs come row by row.
-      names: of rows and of columns as the user calls them, None for positions.
+      names: of rows and of columns, where each stands by what the user calls it; None for
+        positions.
       items: rows of features of rows and of columns, None for none.
       sizes: r and c.
     """
 
     features: Any
     pairs: np.ndarray | None
-    names: tuple[tuple[Hashable, ...] | None, tuple[Hashable, ...] | None]
+    names: tuple[Names | None, Names | None]
     items: tuple[Any, Any]
     sizes: tuple[int, int]
+
+
+def _names(items: Iterable[Hashable]) -> Names:
+    return {one: place for place, one in enumerate(dict.fromkeys(items))}
 
 
 def _length(rows: Any) -> int:
@@ -93,25 +96,22 @@ def _listed(
             raise ValueError(
                 f"{name} must have keys that are tuples (row, column), got {text_of(key)}"
             )
-    names, places = [], []
+    names = []
     for side, items in enumerate(given):
-        if isinstance(items, Mapping):
-            own = tuple(items)
-        elif items is None:
-            own = tuple(dict.fromkeys(key[side] for key in pairs))
-        else:
-            own = tuple(range(_length(items)))
-        names.append(own)
-        places.append({one: place for place, one in enumerate(own)})
+        if items is None:
+            items = (key[side] for key in pairs)
+        elif not isinstance(items, Mapping):
+            items = range(_length(items))
+        names.append(_names(items))
     found = []
     for key, row in pairs.items():
-        unknown = next((side for side in (0, 1) if key[side] not in places[side]), None)
+        unknown = next((side for side in (0, 1) if key[side] not in names[side]), None)
         if unknown is not None:
             raise ValueError(
                 f"{name} has the pair {text_of(key)}, but {('rows', 'columns')[unknown]} have no "
                 f"item {text_of(key[unknown])}"
             )
-        found.append((places[0][key[0]], places[1][key[1]], row))
+        found.append((names[0][key[0]], names[1][key[1]], row))
     found.sort(key=lambda one: one[:2])
     listed = np.array([one[:2] for one in found], np.int32).reshape(-1, 2)
     return [one[2] for one in found], listed, (names[0], names[1])
@@ -135,7 +135,7 @@ def _read(name: str, example: Any) -> _Example:
     for side, one, size in zip(("rows", "columns"), items, sizes, strict=True):
         if one is not None and _length(one) != size:
             raise ValueError(f"{name} has {size} {side}, but features of {_length(one)}")
-    names = [tuple(one) if isinstance(one, Mapping) else None for one in given]
+    names = [_names(one) if isinstance(one, Mapping) else None for one in given]
     return _Example(features, None, (names[0], names[1]), items, sizes)
 
 
@@ -177,14 +177,11 @@ class AssignmentEncoding(NamedTuple):
           ValueError: they are no examples, have other columns than those of training, or features
             of items where training had none, or the other way round.
         """
-        return self._inputs(_examples(examples))
-
-    def _inputs(self, read: list[_Example]) -> MatchingInput:
-        pairs = None
+        read, pairs = _examples(examples), None
         if any(one.pairs is not None for one in read):
             pairs = ragged([_places(one) for one in read], -1)
         return MatchingInput(
-            _encoded(self.pairs, "examples", [one.features for one in read]), pairs,
+            encoded_sequences(self.pairs, "examples", [one.features for one in read]), pairs,
             self._items(read, 0), self._items(read, 1),
             np.array([one.sizes for one in read], np.int32).reshape(-1, 2),
         )  # fmt: skip
@@ -201,7 +198,7 @@ class AssignmentEncoding(NamedTuple):
         if features is None:  # a constant 1 each
             offsets = np.cumsum([0, *(one.sizes[side] for one in read)])
             return Ragged(np.ones((offsets[-1], 1), np.float32), offsets)
-        return _encoded(features, name, [one.items[side] for one in read])
+        return encoded_sequences(features, name, [one.items[side] for one in read])
 
     def outputs(self, matchings: Any, examples: Any) -> Ragged:
         """The matchings of n examples, ragged.
@@ -225,8 +222,7 @@ class AssignmentEncoding(NamedTuple):
         names = [(None, None)] * len(outputs)
         if examples is not None:
             names = [one.names for one in _examples(examples)]
-        rows = zip(names, outputs, strict=True)
-        return [_pairs(*own, columns.tolist()) for own, columns in rows]
+        return [_pairs(own, columns) for own, columns in zip(names, outputs, strict=True)]
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
@@ -243,12 +239,11 @@ class AssignmentEncoding(NamedTuple):
         return found
 
 
-def _pairs(rows: Sequence | None, columns: Sequence | None, of_rows: list[int]) -> list[tuple]:
+def _pairs(names: tuple[Names | None, Names | None], of_rows: np.ndarray) -> list[tuple]:
     """The pairs of one matching by the names of items, or by positions."""
-    pairs = [(i, j) for i, j in enumerate(of_rows) if j >= 0]
-    return [
-        (i if rows is None else rows[i], j if columns is None else columns[j]) for i, j in pairs
-    ]
+    rows, columns = (None if own is None else list(own) for own in names)
+    pairs = [(i, j) for i, j in enumerate(of_rows.tolist()) if j >= 0]
+    return [(rows[i] if rows else i, columns[j] if columns else j) for i, j in pairs]
 
 
 def _places(one: _Example) -> np.ndarray:
@@ -256,11 +251,6 @@ def _places(one: _Example) -> np.ndarray:
     if one.pairs is not None:
         return one.pairs
     return np.stack(np.divmod(np.arange(np.prod(one.sizes)), one.sizes[1]), axis=1).astype(np.int32)
-
-
-def _encoded(features: FeatureEncoding, name: str, rows: list) -> PyTree:
-    read, offsets = read_sequences(name, rows)
-    return inputs_of(dense_or_sparse(features, name, read), offsets)
 
 
 def _outputs(matchings: Any, read: list[_Example]) -> Ragged:
@@ -275,15 +265,12 @@ def _columns(i: int, matching: Any, example: _Example) -> np.ndarray:
     """[r] the column of each row of one example."""
     name = f"matchings[{i}]"
     columns, taken = np.full(example.sizes[0], -1, np.int32), set()
-    places = [
-        None if own is None else {one: place for place, one in enumerate(own)}
-        for own in example.names
-    ]
     for pair in _as_pairs(name, matching, example):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(f"{name} must hold pairs (row, column), got {text_of(pair)}")
         row, column = (
-            _place(name, side, pair[side], places[side], example.sizes[side]) for side in (0, 1)
+            _place(name, side, pair[side], example.names[side], example.sizes[side])
+            for side in (0, 1)
         )
         if columns[row] >= 0 or column in taken:
             raise ValueError(f"{name} matches an item of the pair {text_of(pair)} twice")
@@ -326,24 +313,21 @@ def _positions(name: str, matching: Any, sizes: tuple[int, int]) -> list | None:
             f"{name} must have pairs (row, column), got an array of shape {shape}: of an indicator "
             f"[r, c] = {[*sizes]} give matching == 1, a boolean array"
         )
-    if isinstance(matching, (list, tuple, np.ndarray)) and len(matching):
-        kinds = {isinstance(one, (int, np.integer)) and not isinstance(one, bool)
-                 for one in matching}  # fmt: skip
-        if kinds == {True}:
-            if len(matching) != sizes[0]:
-                raise ValueError(
-                    f"{name} has {len(matching)} columns for {sizes[0]} rows: one a row, -1 where "
-                    "it is unmatched"
-                )
-            return [(i, int(j)) for i, j in enumerate(matching) if j != -1]
-    return None
+    listed = isinstance(matching, (list, tuple, np.ndarray)) and len(matching)
+    if not listed or not all(map(is_integer, matching)):
+        return None
+    if len(matching) != sizes[0]:
+        raise ValueError(
+            f"{name} has {len(matching)} columns for {sizes[0]} rows: one a row, -1 where it is "
+            "unmatched"
+        )
+    return [(i, int(j)) for i, j in enumerate(matching) if j != -1]
 
 
-def _place(name: str, side: int, item: Any, places: dict | None, size: int) -> int:
+def _place(name: str, side: int, item: Any, places: Names | None, size: int) -> int:
     if places is not None and item in places:
         return places[item]
-    whole = isinstance(item, (int, np.integer)) and not isinstance(item, bool)
-    if places is None and whole and 0 <= item < size:
+    if places is None and is_integer(item) and 0 <= item < size:
         return int(item)
     expected = f"a position in 0..{size - 1}" if places is None else "the name of one"
     kind = ("row", "column")[side]

@@ -132,10 +132,6 @@ def _best_wrong(kind: _Kind, theta: MatchingTheta, y_true: Array) -> Array:
     return jnp.where(found.score > -jnp.inf, found.columns, y_true).astype(jnp.int32)
 
 
-def _loss(kind: _Kind, y_true: Array, y: Array) -> Array:
-    return delta(kind.loss, y_true, y)
-
-
 def _output_sizes(x: MatchingInput) -> int:
     return np.shape(store_of(x.rows))[1]
 
@@ -178,13 +174,14 @@ def assignment(
         checked_size("row_features", row_features),
         checked_size("column_features", column_features),
     )
-    kind = _Kind(not unmatched, widths, matching_loss(loss, dtype))
+    errors = matching_loss(loss, dtype)
+    kind = _Kind(not unmatched, widths, errors)
     names = ("pairs", "rows", "columns") if unmatched else ("pairs",)
     zero = {name: np.zeros(width, dtype) for name, width in zip(names, widths, strict=False)}
     inference = matching_inference(kind.complete, Partial(_raised, kind))
     return make_problem(
         jax.device_put(zero),
-        Model(Partial(_potentials, kind), _score, Partial(_decode, kind), Partial(_loss, kind)),
+        Model(Partial(_potentials, kind), _score, Partial(_decode, kind), Partial(delta, errors)),
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, kind),
             best_wrong=Partial(_best_wrong, kind),

@@ -16,11 +16,10 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.chains.inputs import ChainInput
-from jaxstruct.chains.plane_lookup import look_up
-from jaxstruct.chains.token_features import Window, tokens_at
+from jaxstruct.chains.token_features import Window, token_at
 from jaxstruct.chains.token_steps import Moved, add_token, scores_of
 from jaxstruct.core import contract
-from jaxstruct.core.loops import put, when
+from jaxstruct.core.loops import listed, put, when
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
 
@@ -57,13 +56,7 @@ def _narrow(largest: int) -> Any:
 
 def _listed(chosen: Array) -> Places:
     """The positions [T] at which `chosen` [T] is true, in order."""
-    T = chosen.shape[0]
-
-    def append(t: Array, found: Places) -> Places:
-        positions = put(found.positions, found.count, jnp.asarray(t))
-        return Places(positions, found.count + chosen[t].astype(jnp.int32))
-
-    return jax.lax.fori_loop(0, T, append, Places(jnp.zeros(T, _narrow(T)), jnp.int32(0)))
+    return Places(*listed(chosen, _narrow(len(chosen))))
 
 
 def _differences_of_one(w: PyTree, y: Array) -> Differences:
@@ -138,8 +131,7 @@ class _Example(NamedTuple):
 
     def features(self, position: Array) -> PyTree:
         """Of one token, without leading axes."""
-        found = tokens_at(self.inputs, self.at[None], position[None, None], self.window)
-        return jax.tree.map(lambda leaf: leaf[0, 0], found)
+        return token_at(self.inputs, self.at, position, self.window)
 
     def along(self, places: Places, step: Callable, start: PyTree) -> PyTree:
         """step(position, state) for every one of its places."""
@@ -209,11 +201,6 @@ def values(
     return _each(window, inputs, d, index, of_example, nothing)
 
 
-def _moved(c: Array) -> Moved:
-    places = _listed(c != 0)
-    return Moved(places.positions.astype(jnp.int32), places.count, c)
-
-
 def _differ(moved: Moved, labels: Array) -> Array:
     """Whether the moved planes have different labels [K]; where not, their c sum to 0."""
     first = labels[moved.slots[0]]
@@ -231,7 +218,8 @@ def add(
     """
 
     def of_example(example: _Example, v: PyTree) -> PyTree:
-        moved = _moved(c[example.number])
+        own = c[example.number]
+        moved = Moved(*listed(own != 0), own)
 
         def token(t: Array, u: Array) -> Array:
             labels = example.labels(t)
@@ -263,10 +251,13 @@ def add(
 def chain_differences(eta: Array, window: Window, shared: PyTree) -> contract.Differences:
     """The functions above, bound to a chain.
 
+    A new output is scored and multiplied with the planes at hand in batches: one by one, label by
+    label, OCR words take 1.62 s for 1.50, 300 Spanish sentences 2.13 for 2.02.
+
     Args:
       eta: scale of the label interactions. shared: the tables of the weights that all tokens share.
     """
     return contract.Differences(
         Partial(find, shared), Partial(unpack), Partial(values, eta, window),
-        Partial(add, eta, window), Partial(pack), Partial(look_up, eta, window),
+        Partial(add, eta, window), Partial(pack), None,
     )  # fmt: skip

@@ -16,9 +16,8 @@ from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     SPARSE_COLUMNS,
     FeatureEncoding,
-    dense_or_sparse,
+    encoded_sequences,
     fit_features,
-    inputs_of,
     sparse_from,
 )
 from jaxstruct.core.feature_rows import read_sequences
@@ -65,8 +64,7 @@ class ChainEncoding(NamedTuple):
         Raises:
           ValueError: they are none, or have other columns.
         """
-        rows, offsets = read_sequences("sequences", sequences)
-        return chain_inputs(inputs_of(dense_or_sparse(self.features, "sequences", rows), offsets))
+        return chain_inputs(encoded_sequences(self.features, "sequences", sequences))
 
     def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged | Incomplete:
         """The labels of n sequences, ragged; ValueError names one that training did not have."""

@@ -40,14 +40,18 @@ def check_options(number_of_features: int, number_of_labels: int, order: int, et
     checked_number("eta", eta)
 
 
-def check_tables(names: tuple[str, ...], tables: tuple[Array, ...], S: int) -> None:
-    """Raise ValueError unless constraints are bool tables [S, S], [S], [S]."""
+def checked_constraints(tables: tuple[Array, ...] | None, S: int) -> Constraints | None:
+    """Constraints as arrays of JAX; ValueError unless they are bool tables [S, S], [S], [S]."""
+    if tables is None:
+        return None
+    names = Constraints._fields
     if not isinstance(tables, tuple) or len(tables) != len(names):
         raise ValueError(
             f"constraints must be Constraints(transitions, start, stop), got {text_of(tables)}"
         )
     for name, table, axes in zip(names, tables, ("S S", "S", "S"), strict=True):
         array(f"constraints.{name}", table, axes, "bools", {"S": S})
+    return Constraints(*map(jnp.asarray, tables))
 
 
 def check_kind(features: PyTree) -> tuple[int, int]:

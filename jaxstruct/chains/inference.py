@@ -14,38 +14,12 @@ from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles import sums
 from jaxstruct.chains.oracles.decoding import k_best
-from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.chains.potentials import score_parts
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions, with_raised
 from jaxstruct.core.finite import inf_unless
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array
-
-
-def _entries(table: Array, labels: list[Array]) -> Array:
-    """Entries of a constant or a time-varying table at consecutive labels."""
-    if table.ndim == len(labels):
-        return table[tuple(labels)]
-    return table[(jnp.arange(labels[0].shape[0]), *labels)]
-
-
-def _true_parts(potentials: ChainPotentials, y: Array, length: Array) -> Array:
-    """[T] the parts of F(y): each at the last position that it reads, start at the first.
-
-    They sum to F(y) over the length; nothing may read what stands beyond it.
-    """
-    emissions, transitions, start, stop, triples = potentials
-    T, S = emissions.shape
-    y = jnp.clip(y, 0, S - 1)
-    parts = emissions[jnp.arange(T), y].at[1:].add(_entries(transitions, [y[:-1], y[1:]]))
-    if triples is not None:
-        parts = parts.at[2:].add(_entries(triples, [y[:-2], y[1:-1], y[2:]]))
-    if start is not None:
-        parts = parts.at[0].add(start[y[0]])
-    if stop is not None:
-        last = jnp.maximum(length - 1, 0)
-        parts = parts.at[last].add(stop[y[last]])
-    return parts
 
 
 def _log_loss(allowed: Partial, theta: ChainTheta, y: Array) -> Array:
@@ -56,7 +30,7 @@ def _log_loss(allowed: Partial, theta: ChainTheta, y: Array) -> Array:
     search (on 300 Spanish sentences 8e-4 of 120; this way 1e-4).
     """
     potentials, length = allowed(theta)
-    parts = _true_parts(potentials, y, length)
+    parts = score_parts(potentials, y, length)
     barred = (parts == -jnp.inf) & (jnp.arange(parts.shape[0]) < length)
     emissions = potentials.emissions - jnp.where(barred, 0, parts)[:, None]
     potentials = potentials._replace(emissions=emissions)

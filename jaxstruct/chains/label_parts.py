@@ -6,7 +6,7 @@ gather or scatter, since comparing labels with all S of them is several times sl
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -31,9 +31,10 @@ class ChainTheta(NamedTuple):
 
 
 class FlatParts(NamedTuple):
-    """Where the parts of planes lie in the flattened tables; [K, T], [K, T - 1], [K], [K, T - 2].
+    """Where the parts of planes lie in the flattened tables of `ChainTheta`.
 
-    A part that a plane does not have (padding) lies just beyond its table.
+    [K, T], [K, T - 1], [K, 1], [K, 1], [K, T - 2]; a part that a plane does not have (padding) lies
+    just beyond its table.
     """
 
     emissions: Array
@@ -43,55 +44,49 @@ class FlatParts(NamedTuple):
     triples: Array
 
 
-def flat_parts(theta: ChainTheta, y: Array) -> FlatParts:
-    """The places of the parts of the planes y [K, T] of one chain."""
-    T, S = theta.emissions.shape
+def flat_parts(transitions: Array, y: Array) -> FlatParts:
+    """The places of the parts of the planes y [K, T] of one chain; of its table of transitions the
+    shape alone is read."""
+    T, S = y.shape[1], transitions.shape[-1]
     steps, real = jnp.arange(T)[None], y >= 0
     pairs = y[:, :-1] * S + y[:, 1:]
-    if theta.transitions.ndim == 3:
+    if transitions.ndim == 3:
         pairs = pairs + steps[:, : T - 1] * S * S
     triples = (y[:, :-2] * S + y[:, 1:-1]) * S + y[:, 2:]
-    ends = jnp.sum(real, axis=1) - 1
-    last = jnp.take_along_axis(y, jnp.maximum(ends, 0)[:, None], axis=1)[:, 0]
+    ends = jnp.sum(real, axis=1, keepdims=True) - 1
+    last = jnp.take_along_axis(y, jnp.maximum(ends, 0), axis=1)
     return FlatParts(
         jnp.where(real, steps * S + y, T * S),
-        jnp.where(real[:, 1:], pairs, theta.transitions.size),
-        jnp.where(real[:, 0], y[:, 0], S),
+        jnp.where(real[:, 1:], pairs, transitions.size),
+        jnp.where(real[:, :1], y[:, :1], S),
         jnp.where(ends >= 0, last, S),
         jnp.where(real[:, 2:], triples, S**3),
     )
 
 
-def _tables(theta: ChainTheta, parts: FlatParts) -> list[tuple[Array | None, Array]]:
-    return [
-        (theta.emissions, parts.emissions),
-        (theta.transitions, parts.transitions),
-        (theta.start, parts.start[:, None]),
-        (theta.stop, parts.stop[:, None]),
-        (theta.triples, parts.triples),
-    ]
+def entries_at(table: Array, places: Array) -> Array:
+    """[.., K] sums of the entries of a flattened table at places [.., K, ..]; 0 of those beyond."""
+    return jnp.sum(table.reshape(-1).at[places].get(mode="fill", fill_value=0), axis=-1)
+
+
+def summed_at(shape: tuple[int, ...], places: Array, c: Array) -> Array:
+    """Zeros with c [.., K] added at flat places [.., K, ..]; those beyond are dropped."""
+    flat = jnp.zeros(shape, c.dtype).reshape(-1)
+    weights = jnp.broadcast_to(c[..., None], places.shape)
+    return flat.at[places.reshape(-1)].add(weights.reshape(-1), mode="drop").reshape(shape)
 
 
 def plane_scores(theta: ChainTheta, y: Array) -> Array:
     """[K] F of the planes y [K, T]."""
-    parts = flat_parts(theta, y)
     total = jnp.zeros(y.shape[0], theta.emissions.dtype)
-    for table, places in _tables(theta, parts):
+    for table, places in zip(theta[:-1], flat_parts(theta.transitions, y), strict=True):
         if table is not None:
-            values = table.reshape(-1).at[places].get(mode="fill", fill_value=0)
-            total = total + jnp.sum(values, axis=1)
+            total = total + entries_at(table, places)
     return total
 
 
 def combine(theta: ChainTheta, y: Array, c: Array) -> ChainTheta:
     """sum_k c_k d score(., y_k) / d theta of the planes y [K, T], c [K]."""
-    parts = flat_parts(theta, y)
-    sums: list[Any] = []
-    for table, places in _tables(theta, parts):
-        if table is None:
-            sums.append(None)
-            continue
-        flat = jnp.zeros(table.size, c.dtype)
-        weights = jnp.broadcast_to(c[:, None], places.shape)
-        sums.append(flat.at[places].add(weights, mode="drop").reshape(table.shape))
+    pairs = zip(theta[:-1], flat_parts(theta.transitions, y), strict=True)
+    sums = (table if table is None else summed_at(table.shape, at, c) for table, at in pairs)
     return ChainTheta._make([*sums, theta.length])

@@ -45,11 +45,31 @@ def sequence_mask(length: Array, positions: int) -> Array:
     return jnp.arange(positions) < length
 
 
-def _select(table: Array, labels: list[Array], order: int) -> Array:
-    """[T - order] entries of a constant or a time-varying table at consecutive labels."""
-    if table.ndim == order + 1:
+def _entries(table: Array, labels: list[Array]) -> Array:
+    """Entries of a constant or a time-varying table at consecutive labels."""
+    if table.ndim == len(labels):
         return table[tuple(labels)]
     return table[(jnp.arange(labels[0].shape[0]), *labels)]
+
+
+def score_parts(potentials: ChainPotentials, labels: Array, length: Array) -> Array:
+    """[T] the parts of F(y): each at the last position that it reads, start at the first.
+
+    They sum to F(y) over the length; nothing may read what stands beyond it. Arguments as in
+    `score_labels`.
+    """
+    emissions, transitions, start, stop, triples = jax.tree.map(jnp.asarray, potentials)
+    T, S = emissions.shape
+    y = jnp.clip(labels, 0, S - 1)
+    parts = emissions[jnp.arange(T), y].at[1:].add(_entries(transitions, [y[:-1], y[1:]]))
+    if triples is not None:
+        parts = parts.at[2:].add(_entries(triples, [y[:-2], y[1:-1], y[2:]]))
+    if start is not None:
+        parts = parts.at[0].add(start[y[0]])
+    if stop is not None:
+        last = jnp.maximum(length - 1, 0)
+        parts = parts.at[last].add(stop[y[last]])
+    return parts
 
 
 def score_labels(potentials: ChainPotentials, labels: Array, length: Array) -> Array:
@@ -63,20 +83,5 @@ def score_labels(potentials: ChainPotentials, labels: Array, length: Array) -> A
     Returns:
       The score, a scalar.
     """
-    potentials = jax.tree.map(jnp.asarray, potentials)
-    emissions = potentials.emissions
-    T, S = emissions.shape
-    y = jnp.clip(labels, 0, S - 1)
-    steps = jnp.arange(T)
-    total = jnp.sum(jnp.where(steps < length, emissions[steps, y], 0))
-    if T > 1:
-        pairs = _select(potentials.transitions, [y[:-1], y[1:]], 1)
-        total += jnp.sum(jnp.where(steps[: T - 1] < length - 1, pairs, 0))
-    if potentials.triples is not None and T > 2:
-        triples = _select(potentials.triples, [y[:-2], y[1:-1], y[2:]], 2)
-        total += jnp.sum(jnp.where(steps[: T - 2] < length - 2, triples, 0))
-    if potentials.start is not None:
-        total += jnp.where(length > 0, potentials.start[y[0]], 0)
-    if potentials.stop is not None:
-        total += jnp.where(length > 0, potentials.stop[y[jnp.maximum(length - 1, 0)]], 0)
-    return total
+    parts = score_parts(potentials, labels, length)
+    return jnp.sum(jnp.where(sequence_mask(length, len(parts)), parts, 0))

@@ -169,13 +169,6 @@ def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
     return ChainTheta(emissions, transitions, w.get("start"), w.get("stop"), triples, x.length)
 
 
-def _pair_changes(u: ChainTheta) -> Array:
-    """[B, T, S S] the part of u for label pairs with the features of each token; 0 at the last."""
-    B, T, S = u.emissions.shape
-    flat = u.transitions.reshape(B, T - 1, S * S)
-    return jnp.pad(flat, ((0, 0), (0, 1), (0, 0)))
-
-
 def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
     """w + A' u of a batch."""
     x = _with_windows(tables, x)
@@ -183,7 +176,10 @@ def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
     axes = tuple(range(u.transitions.ndim - 2))
     new["transitions"] = w["transitions"] + tables.eta * jnp.sum(u.transitions, axis=axes)
     if "pairs" in w:
-        new["pairs"] = add_tokens(w["pairs"], x.features, _pair_changes(u))
+        B, T, S = u.emissions.shape
+        flat = u.transitions.reshape(B, T - 1, S * S)
+        changes = jnp.pad(flat, ((0, 0), (0, 1), (0, 0)))  # the last token begins no pair
+        new["pairs"] = add_tokens(w["pairs"], x.features, changes)
     for name in ("start", "stop"):
         if name in w:
             new[name] = w[name] + jnp.sum(getattr(u, name), axis=0)
@@ -334,14 +330,10 @@ def _loss_augmented(
     return viterbi(*_augmented(tables, theta, y_true, scale)).labels
 
 
-def _levels(tables: _Chain, y_true: Array) -> int:
-    return 2 if tables.loss.kind.capped else y_true.shape[0] + 1
-
-
 def _level_losses(tables: _Chain, y_true: Array) -> Array:
     if tables.loss.units is not None:
         return level_losses_of_costs(tables.loss, y_true)
-    levels = jnp.arange(_levels(tables, y_true))
+    levels = jnp.arange(2 if tables.loss.kind.capped else y_true.shape[0] + 1)
     assert tables.loss.of_level is not None, "a loss of the level"
     losses = jax.vmap(tables.loss.of_level, (0, None))(levels, jnp.sum(y_true >= 0))
     return jnp.asarray(losses, tables.loss.kind.dtype)
@@ -421,38 +413,6 @@ def _check(
         chain_checks.check_level_loss(tables.loss, length)
 
 
-def _tables(
-    S: int,
-    eta: float,
-    window: Window,
-    loss: str | Callable[[Array, Array], Array] | np.ndarray,
-    constraints: Constraints | None,
-    dtype: str,
-) -> _Chain:
-    kind = chain_loss(loss, S, dtype)
-    if constraints is not None:
-        chain_checks.check_tables(Constraints._fields, constraints, S)
-        constraints = Constraints(*map(jnp.asarray, constraints))
-    return _Chain(jax.device_put(np.asarray(eta, dtype)), kind, constraints, window)
-
-
-def _model(tables: _Chain) -> Model:
-    return Model(
-        Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables),
-        restrict=_restrict,
-    )  # fmt: skip
-
-
-def _oracles(tables: _Chain) -> Oracles:
-    additive = tables.loss.costs is not None
-    return Oracles(
-        loss_augmented_decode=Partial(_loss_augmented, tables) if additive else None,
-        best_wrong=Partial(_best_wrong, tables),
-        level_losses=Partial(_level_losses, tables),
-        best_by_level=Partial(_best_by_level, tables),
-    )
-
-
 def _space(tables: _Chain, initial_weights: PyTree, pair_features: bool) -> Space:
     differences = None
     if not pair_features:  # label pairs with features want all tokens
@@ -521,11 +481,22 @@ def chain(
     check_flag("start_stop", start_stop)
     check_flag("pair_features", pair_features)
     span = Window(checked_size("window", window, 0), d)
-    tables = _tables(S, eta, span, loss, constraints, dtype)
+    kind, rules = chain_loss(loss, S, dtype), chain_checks.checked_constraints(constraints, S)
+    tables = _Chain(jax.device_put(np.asarray(eta, dtype)), kind, rules, span)
     zero = _initial_weights(span.blocks * d, S, order, start_stop, pair_features, dtype)
     return make_problem(
-        zero, _model(tables), _oracles(tables), _space(tables, zero, pair_features),
-        Partial(_check, tables, d, S), _PADDING,
+        zero,
+        Model(
+            Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables),
+            restrict=_restrict,
+        ),
+        Oracles(
+            loss_augmented_decode=None if kind.costs is None else Partial(_loss_augmented, tables),
+            best_wrong=Partial(_best_wrong, tables),
+            level_losses=Partial(_level_losses, tables),
+            best_by_level=Partial(_best_by_level, tables),
+        ),
+        _space(tables, zero, pair_features), Partial(_check, tables, d, S), _PADDING,
         chain_inference(S, Partial(_allow, tables), Partial(_raised, tables)),
         tested=not callable(loss),
     )  # fmt: skip

@@ -265,24 +265,20 @@ def _neighbours(fetch: Callable, positions: Array, length: Array, T: int, window
     return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=-1), *blocks)
 
 
-def tokens_at(inputs: ChainInput, index: Array, positions: Array, window: Window) -> PyTree:
-    """Features of some tokens of some sequences, with windows where there are any.
+def token_at(inputs: ChainInput, at: Array, position: Array, window: Window) -> PyTree:
+    """Features of the token at a position of sequence `at` of n, with its window, no leading axes.
 
-    Args:
-      inputs: [n] sequences. index: [B] which. positions: [B, M]; beyond the last position the
-        features are those of some token.
-
-    Returns:
-      Features [B, M, ..].
+    Beyond the last position they are those of some token.
     """
 
     def fetch(source: Array) -> PyTree:
-        return jax.tree.map(lambda leaf: leaf[index[:, None], source], inputs.features)
+        return jax.tree.map(lambda leaf: leaf[at, source], inputs.features)
 
     T = jax.tree.leaves(inputs.features)[0].shape[1]
     if window.radius == 0:
-        return fetch(jnp.minimum(positions, T - 1))
-    return _neighbours(fetch, positions, inputs.length[index][:, None], T, window)
+        return fetch(jnp.minimum(position, T - 1))
+    found = _neighbours(fetch, position[None], inputs.length[at][None], T, window)
+    return jax.tree.map(lambda leaf: leaf[0], found)
 
 
 def windowed_gram(gram: Array, length: Array, window: Window) -> Array:

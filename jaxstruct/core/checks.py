@@ -59,14 +59,18 @@ def kind_and_text_of(value: object) -> str:
     return text if value is None or text.startswith(kind) else f"{kind} {text}"
 
 
+def is_integer(value: object) -> bool:
+    """Whether a value is an integer of Python or NumPy; a bool is none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+
+
 def checked_size(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """A size, such as a number of labels, as a Python integer.
 
     Raises:
       ValueError: it is no integer (a float or a bool is none), or not in least..most.
     """
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-    if not whole:
+    if not is_integer(value):
         raise ValueError(
             f"{name} must be at least {least}, a Python integer, got {text_of(value)} "
             f"({type(value).__name__})"
@@ -141,14 +145,19 @@ def as_array(name: str, value: object, expected: str) -> np.ndarray:
     return array
 
 
+def check_count(name: str, count: int, of: str, wanted: int) -> None:
+    """Raise ValueError unless there are as many things called `name` as examples called `of`."""
+    if count != wanted:
+        raise ValueError(f"{name} must be of n = {wanted} {of}, got {count}")
+
+
 def check_one_each(name: str, lengths: np.ndarray, of: str, wanted: np.ndarray) -> None:
     """Raise ValueError unless each of n lists has as many entries as its example in another one.
 
     Args:
       lengths: [m] of the lists called `name`. wanted: [n] of those called `of`.
     """
-    if len(lengths) != len(wanted):
-        raise ValueError(f"{name} must be of n = {len(wanted)} {of}, got {len(lengths)}")
+    check_count(name, len(lengths), of, len(wanted))
     wrong = np.flatnonzero(lengths != wanted)
     if wrong.size:
         i, more = wrong[0], f"but {of}[{wrong[0]}] has {wanted[wrong[0]]}: one each"

@@ -15,7 +15,14 @@ import numpy as np
 
 from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import checked_number, checked_size
-from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows, rows_of_matrix
+from jaxstruct.core.feature_rows import (
+    DenseRows,
+    NamedRows,
+    Rows,
+    SparseRows,
+    read_sequences,
+    rows_of_matrix,
+)
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 
@@ -62,13 +69,18 @@ def fit_index(counts: Mapping[str, int], *, min_count: int = 1) -> FeatureIndex:
     Raises:
       ValueError: no feature is left.
     """
-    kept = sorted(name for name, count in counts.items() if count >= min_count)
+    kept = frequent(counts, min_count)
     if not kept:
         raise ValueError(
             f"counts: none of the {len(counts)} features occurs {min_count} times; lower min_count"
         )
-    kept.sort(key=counts.__getitem__, reverse=True)  # names of one count stay in their order
     return index_of_names(kept)
+
+
+def frequent(counts: Mapping[str, int], min_count: int) -> list[str]:
+    """The names that are counted at least so often, the most frequent first, ties by name."""
+    kept = sorted(name for name, count in counts.items() if count >= min_count)
+    return sorted(kept, key=counts.__getitem__, reverse=True)
 
 
 def index_of_names(names: Iterable[str]) -> FeatureIndex:
@@ -246,6 +258,13 @@ def from_scipy(matrix: Any, *, offsets: np.ndarray | None = None) -> SparseFeatu
     """
     rows = rows_of_matrix("matrix", matrix)
     return inputs_of(rows._replace(values=_floats(rows.values)), offsets)
+
+
+def encoded_sequences(encoding: FeatureEncoding, name: str, sequences: Any) -> PyTree:
+    """The rows of n sequences as the inputs of a structure: see `read_sequences`, `dense_or_sparse`
+    and `inputs_of`."""
+    rows, offsets = read_sequences(name, sequences)
+    return inputs_of(dense_or_sparse(encoding, name, rows), offsets)
 
 
 def _check_columns(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +55,17 @@ def scan_first(
 def put(to: Array, at: Array, row: Array) -> Array:
     """to with row (or entry) number `at` replaced."""
     return jax.lax.dynamic_update_slice_in_dim(to, row[None].astype(to.dtype), at, 0)
+
+
+def listed(chosen: Array, dtype: Any = jnp.int32) -> tuple[Array, Array]:
+    """(positions [T] at which `chosen` [T] is true, in order, then 0; how many there are)."""
+    T = chosen.shape[0]
+
+    def append(t: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        positions, count = found
+        return put(positions, count, jnp.asarray(t)), count + chosen[t].astype(jnp.int32)
+
+    return jax.lax.fori_loop(0, T, append, (jnp.zeros(T, dtype), jnp.int32(0)))
 
 
 def when(true: Array, step: Callable, state: PyTree) -> PyTree:

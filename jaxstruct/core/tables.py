@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -59,19 +59,23 @@ class Explanation(NamedTuple):
         return "\n\n".join([self.title, *map(_table_text, self.tables)])
 
 
-def ranking(title: str, names: Iterable[str], weights: Any, largest: int) -> Ranking:
+def ranking(
+    title: str, names: Iterable[str] | Callable[[int], str], weights: Any, largest: int
+) -> Ranking:
     """The weights above 0 among the largest, and those below among the smallest.
 
     Args:
-      title: whose they are. names: one a weight. weights: of any shape, in the order of the names.
+      title: whose they are. names: one a weight, or the function that names the i-th.
+      weights: of any shape, in the order of the names.
       largest: how many at most, above 0 and below.
     """
-    weights, names = np.asarray(weights, np.float64).ravel(), tuple(names)
+    weights = np.asarray(weights, np.float64).ravel()
+    name = names if callable(names) else tuple(names).__getitem__
     order = np.argsort(-weights, kind="stable")
     above = [i for i in order[:largest] if weights[i] > 0]
     below = [i for i in order[-largest:] if weights[i] < 0]
     which = np.array([*above, *below], np.int64)
-    return Ranking(title, tuple(names[i] for i in which), weights[which])
+    return Ranking(title, tuple(map(name, which.tolist())), weights[which])
 
 
 def pairs_table(

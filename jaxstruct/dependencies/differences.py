@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core import contract
-from jaxstruct.core.loops import for_each, put, when
+from jaxstruct.core.loops import for_each, listed, put, when
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.dependencies.features import (
     ArcFeatures,
@@ -22,7 +22,7 @@ from jaxstruct.dependencies.features import (
     over_places,
     sentence_tables,
 )
-from jaxstruct.dependencies.potentials import Parse, arcs_differ
+from jaxstruct.dependencies.potentials import Parse, arcs_differ, score_tree
 
 
 class Differences(NamedTuple):
@@ -42,15 +42,9 @@ class Differences(NamedTuple):
 
 def _find_of_one(y: Parse) -> Differences:
     """Of one example; leaves of y are [K, T]."""
-    T = y.heads.shape[1]
     differs = jnp.any(arcs_differ(y, jax.tree.map(lambda leaf: leaf[:1], y)), axis=0)
-
-    def append(word: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-        words, count = found
-        return put(words, count, jnp.asarray(word)), count + differs[word].astype(jnp.int32)
-
-    words, count = jax.lax.fori_loop(0, T, append, (jnp.zeros(T, jnp.int32), jnp.int32(0)))
-    return Differences(y.heads.T, None if y.labels is None else y.labels.T, words, count)
+    heads, labels = jax.tree.map(jnp.transpose, y)
+    return Differences(heads, labels, *listed(differs))
 
 
 def find(y: Parse) -> Differences:
@@ -156,11 +150,6 @@ def _shared(a: Array, b: Array) -> Array:
     return jnp.sum((a == b) & (a >= 0), dtype=jnp.int32)
 
 
-def _differ(a: Parse, b: Parse, m: Array) -> Array:
-    """Whether two trees have different arcs into word m."""
-    return arcs_differ(*(jax.tree.map(lambda leaf: leaf[m], tree) for tree in (a, b)))
-
-
 def _product(
     pairs: _Pairs, known: _Known, tree: Parse, arcs: Array, m: Array
 ) -> tuple[_Known, Array]:
@@ -189,56 +178,37 @@ def look_up(
     Most arcs of the planes of an example are the same few: what an arc shares with delta Psi(y) is
     counted once.
     """
-    sentence, length = sentence_tables(features, inputs.tokens[at]), theta.length
+    sentence = sentence_tables(features, inputs.tokens[at])
     T, K = y.heads.shape[0], outputs.heads.shape[1]
 
     def places(tree: Parse) -> Array:
         """[T, S] the weights of its arcs."""
         return arc_places(features, sentence, tree.heads, jnp.arange(T), tree.labels).T
 
-    def where_differing(tree: Parse, step: Callable, start: Any) -> Any:
-        """step(m, state) for the words m at which a tree differs from the true one."""
-
-        def turn(m: Array, state: Any) -> Any:
-            return when(_differ(tree, y_true, m), lambda state: step(m, state), state)
-
-        return jax.lax.fori_loop(0, length, turn, start)
-
     of_true, of_y = places(y_true), places(y)
-
-    def append(m: Array, pairs: _Pairs) -> _Pairs:
-        true, own, count = pairs
-        return _Pairs(put(true, count, of_true[m]), put(own, count, of_y[m]), count + 1)
-
-    none = jnp.zeros_like(of_true)
-    pairs = where_differing(y, append, _Pairs(none, none, jnp.int32(0)))
+    wrong, count = listed(arcs_differ(y, y_true))
+    pairs = _Pairs(of_true[wrong], of_y[wrong], count)
 
     def with_tree(known: _Known, tree: Parse, arcs: Array) -> tuple[_Known, Array]:
         """<delta Psi(y), delta Psi(tree)>."""
+        words, count = listed(arcs_differ(tree, y_true))
 
-        def add(m: Array, state: tuple[_Known, Array]) -> tuple[_Known, Array]:
-            known, right = _product(pairs, state[0], y_true, of_true, m)
-            known, wrong = _product(pairs, known, tree, arcs, m)
-            return known, state[1] + right - wrong
+        def add(n: Array, state: tuple[_Known, Array]) -> tuple[_Known, Array]:
+            known, right = _product(pairs, state[0], y_true, of_true, words[n])
+            known, own = _product(pairs, known, tree, arcs, words[n])
+            return known, state[1] + right - own
 
-        return where_differing(tree, add, (known, jnp.int32(0)))
+        return jax.lax.fori_loop(0, count, add, (known, jnp.int32(0)))
 
     def of_plane(k: Array, state: tuple) -> tuple:
         found, known = state
         plane = jax.tree.map(lambda leaf: leaf[at, k], outputs)
-
-        def read(m: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-            score, unequal = state
-            label = 0 if plane.labels is None else plane.labels[m]
-            score = score + theta.potentials[plane.heads[m], m, label]
-            return score, unequal | _differ(plane, y, m)
-
-        start = jnp.zeros((), found.scores.dtype), jnp.array(False)
-        score, unequal = jax.lax.fori_loop(0, length, read, start)
+        labels = jnp.zeros_like(plane.heads) if plane.labels is None else plane.labels
+        score = score_tree(theta.potentials, plane.heads, labels, theta.length)
         known, shared = with_tree(known, plane, places(plane))
         found = found._replace(
             scores=put(found.scores, k, score), products=put(found.products, k, shared),
-            known=found.known | ~unequal,
+            known=found.known | ~jnp.any(arcs_differ(plane, y)),
         )  # fmt: skip
         return found, known
 

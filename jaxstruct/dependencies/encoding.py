@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from jaxstruct.core.checks import (
     text_of,
 )
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_encoding import frequent
 from jaxstruct.core.labels import LabelCodec, encode, fit_codec, placed_errors
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged
@@ -28,6 +30,7 @@ from jaxstruct.dependencies.features import (
     Slot,
     default_templates,
     parsed,
+    values_of,
 )
 from jaxstruct.dependencies.potentials import Parse
 from jaxstruct.dependencies.structure import SentenceInput, dependency_parser, sentence_inputs
@@ -136,40 +139,24 @@ class DependencyEncoding(NamedTuple):
         texts = iter((*features.templates, *features.label_templates))
         for (_, labelled), slots in groups:
             title, slots = next(texts), list(slots)
-            if not slots[0].exact:
-                continue
-            own = np.concatenate([self._of_slot(flat, slot) for slot in slots])
-            every = _largest(own, largest)
-            names = [self._name(slots, int(place)) for place in every]
-            found.append(ranking(f"{title}{' label' * labelled}", names, own[every], largest))
+            if slots[0].exact:
+                title, own = f"{title}{' label' * labelled}", flat[slots[0].begin : slots[-1].stop]
+                found.append(ranking(title, partial(self._name, slots), own, largest))
         return found
 
-    def _of_slot(self, flat: np.ndarray, slot: Slot) -> np.ndarray:
-        width = self.features.labels if slot.labelled else 1
-        return flat[slot.begin : slot.begin + slot.size * width]
-
-    def _name(self, slots: list[Slot], place: int) -> str:
+    def _name(self, slots: list[Slot], number: int) -> str:
         """The values of one weight of a template."""
-        width = self.features.labels if slots[0].labelled else 1
-        slot = slots[place // (slots[0].size * width)]
-        place, label = divmod(place % (slots[0].size * width), width)
-        values = self.features.values_at(slot, place)
-        texts = []
-        for part, value in zip(slot.parts, values, strict=True):
-            if part.column < 0:
-                texts.append(part.text(value))
-            else:
-                texts.append((*NAMED, *self.values[part.column])[value])
-        if slot.labelled and self.codec is not None:
-            texts.append(self.codec.texts[label])
-        return " ".join(texts)
-
-
-def _largest(weights: np.ndarray, count: int) -> np.ndarray:
-    """Places of the `count` largest and the `count` smallest weights that are not 0."""
-    order = np.argsort(weights, kind="stable")
-    places = np.unique(np.concatenate([order[:count], order[len(order) - count :]]))
-    return places[weights[places] != 0]
+        at = slots[0].begin + number
+        slot = next(slot for slot in slots if at < slot.stop)
+        place, label = divmod(at - slot.begin, (slot.stop - slot.begin) // slot.size)
+        texts = [self.codec.texts[label]] if slot.labelled and self.codec is not None else []
+        for part in reversed(slot.parts):
+            value = slot.value
+            if part.kind != "between":
+                place, value = divmod(place, values_of(part, self.features.sizes))
+            named = part.column >= 0
+            texts.append((*NAMED, *self.values[part.column])[value] if named else part.text(value))
+        return " ".join(reversed(texts))
 
 
 def _by_column(token: Any) -> Any:
@@ -242,8 +229,7 @@ def _read_trees(trees: Any) -> tuple[list[list[int]], list[list[Hashable]] | Non
 def _values(sentences: list, column: str, min_count: int) -> tuple[str, ...]:
     """The values of a column that occur often enough, the most frequent first, ties by name."""
     counts = Counter(token[column] for sentence in sentences for token in sentence)
-    kept = sorted(value for value, count in counts.items() if count >= min_count)
-    return tuple(sorted(kept, key=counts.__getitem__, reverse=True))
+    return tuple(frequent(counts, min_count))
 
 
 def prepare(

@@ -10,7 +10,7 @@ from jaxstruct.core.checks import check_record, checked_size
 from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.dependencies.features import ArcFeatures
 from jaxstruct.dependencies.heads import crossing_arcs, fault_of
-from jaxstruct.dependencies.potentials import Parse
+from jaxstruct.dependencies.potentials import Parse, TreeKind
 
 ADVICE = (
     "take projective=False, leave the sentence out, or lift its arcs with "
@@ -48,20 +48,20 @@ def check_sentences(features: ArcFeatures, inputs: Any, kind: type) -> None:
     )  # fmt: skip
 
 
-def check_trees(lengths: Any, outputs: Any, labels: int | None, projective: bool) -> None:
-    """Raise ValueError unless outputs are trees of the sentences, with labels below `labels`."""
+def check_trees(lengths: Any, outputs: Any, kind: TreeKind) -> None:
+    """Raise ValueError unless outputs are trees of the sentences, of that kind."""
     check_record("outputs", outputs, Parse, "jaxstruct.dependencies")
-    if (outputs.labels is None) != (labels is None):
+    if (outputs.labels is not None) != kind.labelled:
         raise ValueError("outputs have labels where the problem has none, or the other way round")
     sizes = {"n": len(lengths)}
     heads = array("outputs.heads", outputs.heads, "n T", sizes=sizes)
-    for name, high in (("heads", sizes["T"] + 1), ("labels", labels)):
-        if high is not None:
-            given = getattr(outputs, name)
+    for name, high in (("heads", sizes["T"] + 1), ("labels", kind.labels)):
+        given = getattr(outputs, name)
+        if given is not None:
             array(f"outputs.{name}", given, "n T", "integers", sizes, range(high), length=lengths)
     for i, length in enumerate(lengths):
         fault = fault_of(heads[i, :length])
         if fault:
             raise ValueError(f"outputs.heads[{i}] is no tree: {fault}")
-        if projective and crossing_arcs(heads[i, :length]).any():
+        if kind.projective and crossing_arcs(heads[i, :length]).any():
             raise ValueError(f"outputs.heads[{i}] has arcs that cross: {ADVICE}")

@@ -59,14 +59,16 @@ class Slot(NamedTuple):
     """A range of the weights, of one template (and of one value between the ends).
 
     Fields:
-      parts: of the template. value: between the ends, or -1. begin, size: the range; of features
-        with labels, rows of R numbers. exact: whether every combination has a place of its own.
+      parts: of the template. value: between the ends, or -1.
+      begin, stop: the range, of `size` numbers, or with labels rows of R numbers.
+      exact: whether every combination has a place of its own.
       labelled: whether the features come with a label.
     """
 
     parts: tuple[Part, ...]
     value: int
     begin: int
+    stop: int
     size: int
     exact: bool
     labelled: bool
@@ -100,19 +102,7 @@ class ArcFeatures:
     @property
     def size(self) -> int:
         """How many weights there are."""
-        last = self.slots[-1]
-        return last.begin + last.size * (self.labels if last.labelled else 1)
-
-    def values_at(self, slot: Slot, place: int) -> list[int]:
-        """The values of the parts of a slot, which is exact, at one place of its range."""
-        values = []
-        for part in reversed(slot.parts):
-            if part.kind == "between":
-                values.append(slot.value)
-            else:
-                place, value = divmod(place, _values_of(part, self.sizes))
-                values.append(value)
-        return values[::-1]
+        return self.slots[-1].stop
 
 
 def default_templates(columns: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -174,7 +164,8 @@ def parsed(template: str, columns: Sequence[str]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _values_of(part: Part, sizes: Sequence[int]) -> int:
+def values_of(part: Part, sizes: Sequence[int]) -> int:
+    """How many values a part has; sizes: of the columns."""
     special = {"distance": 2 * (len(_FARTHER) + 1), "direction": 2}
     return special.get(part.kind) or sizes[part.column]
 
@@ -198,11 +189,12 @@ def _slots(features: ArcFeatures) -> tuple[Slot, ...]:
                     f"values, got {len(values)}"
                 )
             others = [part for part in parts if part.kind != "between"]
-            combinations = math.prod(_values_of(part, features.sizes) for part in others)
+            combinations = math.prod(values_of(part, features.sizes) for part in others)
             size = min(combinations, table)
             for value in values:
-                found.append(Slot(parts, value, begin, size, combinations <= table, labelled))
-                begin += size * width
+                stop, exact = begin + size * width, combinations <= table
+                found.append(Slot(parts, value, begin, stop, size, exact, labelled))
+                begin = stop
     return tuple(found)
 
 
@@ -249,7 +241,7 @@ def layout_of(features: ArcFeatures) -> Layout:
                 between[s] = values.index((part.column, slot.value))
         worth = 1
         for j in reversed(range(len(some) if slot.exact else 0)):
-            stride[s, j], worth = worth, worth * _values_of(some[j], features.sizes)
+            stride[s, j], worth = worth, worth * values_of(some[j], features.sizes)
     return Layout(
         parts, values, index, stride, np.array([slot.exact for slot in slots]),
         np.array([slot.begin for slot in slots], np.int32), between,

@@ -13,27 +13,14 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions, with_raised
-from jaxstruct.core.static import Static, static
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.dependencies.oracles import sums
 from jaxstruct.dependencies.oracles.k_best import k_best_trees
 from jaxstruct.dependencies.oracles.sampling import sample_tree
-from jaxstruct.dependencies.potentials import Parse
+from jaxstruct.dependencies.potentials import Parse, TreeKind
 
 
-@static
-class _Trees:
-    """Which trees there are."""
-
-    labelled: bool
-    projective: bool
-
-    def parse(self, heads: Array, labels: Array) -> Parse:
-        """As outputs have them."""
-        return Parse(heads, labels if self.labelled else None)
-
-
-def _log_loss(trees: _Trees, theta: PyTree, y: Parse) -> Array:
+def _log_loss(trees: TreeKind, theta: PyTree, y: Parse) -> Array:
     """-log P(y | x) of one tree.
 
     The potentials of the arcs of y are taken off those into the same words before the sum over all
@@ -47,7 +34,7 @@ def _log_loss(trees: _Trees, theta: PyTree, y: Parse) -> Array:
     return sums.log_partition(moved, length, projective=trees.projective)
 
 
-def _marginals(trees: _Trees, theta: PyTree) -> Marginals:
+def _marginals(trees: TreeKind, theta: PyTree) -> Marginals:
     """[T + 1, T, R] P(y_m = h, r_m = r), or [T + 1, T] without labels."""
     found, total = sums.marginals(theta.potentials, theta.length, projective=trees.projective)
     sizes = positions(theta.length + 1, theta.length)
@@ -55,13 +42,13 @@ def _marginals(trees: _Trees, theta: PyTree) -> Marginals:
 
 
 def _k_best(
-    trees: _Trees, theta: PyTree, k: int, above: Array | float = -jnp.inf
+    trees: TreeKind, theta: PyTree, k: int, above: Array | float = -jnp.inf
 ) -> tuple[Parse, Array]:
     found = k_best_trees(theta.potentials, theta.length, k, above, projective=trees.projective)
     return trees.parse(found.heads, found.labels), found.score
 
 
-def _sample(trees: _Trees, theta: PyTree, key: Array) -> Parse:
+def _sample(trees: TreeKind, theta: PyTree, key: Array) -> Parse:
     given = theta.potentials, theta.length, key
     return trees.parse(*sample_tree(*given, projective=trees.projective))
 
@@ -74,21 +61,19 @@ def number_of_trees(words: int, projective: bool) -> int:
     return math.comb(3 * words - 2, words - 1) // words
 
 
-def _most_trees(trees: _Trees, labels: Static, inputs: PyTree) -> int:
+def _most_trees(trees: TreeKind, inputs: PyTree) -> int:
     longest = max(int(np.max(inputs.length, initial=1)), 1)
-    return number_of_trees(longest, trees.projective) * labels.value**longest
+    return number_of_trees(longest, trees.projective) * trees.labels**longest
 
 
-def tree_inference(labelled: bool, projective: bool, labels: int, raised: Partial) -> Inference:
+def tree_inference(trees: TreeKind, raised: Partial) -> Inference:
     """The inference of dependency trees.
 
     Args:
-      labelled, projective: of `dependency_parser`. labels: R.
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y).
     """
-    trees = _Trees(labelled, projective)
+    named = (_log_loss, _marginals, _k_best, _sample)
     own = Inference(
-        *(Partial(one, trees) for one in (_log_loss, _marginals, _k_best, _sample)),
-        most_outputs=Partial(_most_trees, trees, Static(labels)),
+        *(Partial(one, trees) for one in named), most_outputs=Partial(_most_trees, trees)
     )
     return with_raised(own, raised)

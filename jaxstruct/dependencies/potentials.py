@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxstruct.core.lengths import checked_length
+from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array
 
 PADDING = -1
@@ -29,6 +30,23 @@ class Parse(NamedTuple):
 
     heads: AnyArray
     labels: Any = None
+
+
+@static
+class TreeKind:
+    """Which outputs there are.
+
+    Fields:
+      labelled: whether arcs have labels. projective: whether no two arcs cross. labels: R.
+    """
+
+    labelled: bool
+    projective: bool
+    labels: int
+
+    def parse(self, heads: Array, labels: Array) -> Parse:
+        """Heads and labels as outputs have them."""
+        return Parse(heads, labels if self.labelled else None)
 
 
 def arcs_differ(a: Parse, b: Parse) -> Array:

@@ -23,7 +23,7 @@ from jaxstruct.core.checks import check_flag, checked_dtype
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.core.static import Static, static
+from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.dependencies import example_checks
 from jaxstruct.dependencies.differences import tree_differences
@@ -36,6 +36,7 @@ from jaxstruct.dependencies.potentials import (
     PADDING,
     Decoded,
     Parse,
+    TreeKind,
     is_word,
     score_tree,
 )
@@ -65,13 +66,13 @@ PRICE = 3000
 and the cube of its positions."""
 
 
-class _Tables(NamedTuple):
+@static
+class _Tables:
     """What the functions of a problem are bound to."""
 
     features: ArcFeatures
     loss: ArcLoss
-    labelled: Static[bool]
-    projective: Static[bool]
+    trees: TreeKind
 
 
 def _arc_scores(tables: _Tables, weights: Array, tokens: Array) -> Array:
@@ -92,7 +93,7 @@ def _arc_scores(tables: _Tables, weights: Array, tokens: Array) -> Array:
 
     zeros = jnp.zeros((T + 1, T), weights.dtype)
     found = over_slots(tables.features, False, arcs, add, zeros)[0][:, :, None]
-    if tables.labelled.value:
+    if tables.trees.labelled:
         rows = jnp.broadcast_to(found, (T + 1, T, R))
         found = over_slots(tables.features, True, arcs, add_rows, rows)[0]
     return found
@@ -133,7 +134,8 @@ def _plane_gram(
     tables: _Tables, x: SentenceInput, y_true: Parse, outputs: Parse, y: Parse
 ) -> Array:
     """[K] <delta Psi(y_k), delta Psi(y)>: features that arcs of both share, word by word of y."""
-    trees = jax.tree.map(lambda *each: jnp.concatenate(each), _alone(y_true), _alone(y), outputs)
+    first = jax.tree.map(lambda *two: jnp.stack(two), y_true, y)
+    trees = jax.tree.map(lambda *two: jnp.concatenate(two), first, outputs)
     arcs = _plane_places(tables, x.tokens, trees)  # [S, 2 + K, T], the true tree and y first
 
     def with_word(m: Array, total: Array) -> Array:
@@ -145,27 +147,20 @@ def _plane_gram(
     return (total[0] - total[2:]).astype(tables.loss.dtype)
 
 
-def _alone(y: Parse) -> Parse:
-    return jax.tree.map(lambda leaf: leaf[None], y)
-
-
 def _score(tables: _Tables, theta: TreeTheta, y: Parse) -> Array:
-    labels = y.labels if tables.labelled.value else jnp.zeros_like(y.heads)
+    labels = y.labels if tables.trees.labelled else jnp.zeros_like(y.heads)
     return score_tree(theta.potentials, y.heads, labels, theta.length)
-
-
-def _parse(tables: _Tables, found: Decoded) -> Parse:
-    return Parse(found.heads, found.labels if tables.labelled.value else None)
 
 
 def _or_true(tables: _Tables, found: Decoded, y_true: Parse) -> Parse:
     """What was found; the true tree where it was none."""
-    some = found.score > -jnp.inf
-    return jax.tree.map(lambda own, true: jnp.where(some, own, true), _parse(tables, found), y_true)
+    some, y = found.score > -jnp.inf, tables.trees.parse(found.heads, found.labels)
+    return jax.tree.map(lambda own, true: jnp.where(some, own, true), y, y_true)
 
 
 def _decode(tables: _Tables, theta: TreeTheta) -> Parse:
-    return _parse(tables, best_tree(*theta, projective=tables.projective.value))
+    found = best_tree(*theta, projective=tables.trees.projective)
+    return tables.trees.parse(found.heads, found.labels)
 
 
 def _loss_augmented(tables: _Tables, theta: TreeTheta, y_true: Parse, scale: Array) -> Parse:
@@ -181,11 +176,9 @@ def _raised(
 
 
 def _best_wrong(tables: _Tables, theta: TreeTheta, y_true: Parse) -> Parse:
-    labels = y_true.labels if tables.labelled.value else jnp.minimum(y_true.heads, 0)
-    given = y_true.heads, labels
-    found = best_wrong_tree(
-        theta.potentials, given, theta.length, projective=tables.projective.value
-    )
+    labels = y_true.labels if tables.trees.labelled else jnp.minimum(y_true.heads, 0)
+    given = theta.potentials, (y_true.heads, labels), theta.length
+    found = best_wrong_tree(*given, projective=tables.trees.projective)
     return _or_true(tables, found, y_true)
 
 
@@ -214,7 +207,7 @@ def _best_by_level(
     wrong = arc_costs(tables.loss, y_true, theta.potentials.shape) > 0
     but_right = offsets.at[0].set(-jnp.inf)
     found = best_of_errors(theta.potentials, wrong, theta.length, but_right, slopes)
-    if tables.labelled.value and not tables.loss.of_labels:
+    if tables.trees.labelled and not tables.loss.of_labels:
         right = _with_other_labels(theta, y_true)
 
         def value(tree: Decoded, level: Array | int) -> Array:
@@ -226,10 +219,6 @@ def _best_by_level(
         first = (of_right > -jnp.inf) & (of_right >= value(found, errors))
         found = jax.tree.map(lambda a, b: jnp.where(first, a, b), right, found)
     return _or_true(tables, found, y_true)
-
-
-def _loss(tables: _Tables, y_true: Parse, y: Parse) -> Array:
-    return delta(tables.loss, y_true, y)
 
 
 @static
@@ -293,11 +282,10 @@ def dependency_parser(
     check_flag("labelled", labelled)
     check_flag("projective", projective)
     example_checks.check_features(features, labelled)
-    kind = arc_loss(loss, labelled, dtype)
-    tables = _Tables(features, kind, Static(labelled), Static(projective))
+    kind, trees = arc_loss(loss, labelled, dtype), TreeKind(labelled, projective, features.labels)
+    tables = _Tables(features, kind, trees)
     zero = {"features": jax.device_put(np.zeros(features.size, dtype))}
-    raised = Partial(_raised, tables)
-    inference = tree_inference(labelled, projective, features.labels, raised)
+    inference = tree_inference(trees, Partial(_raised, tables))
     by_errors = dict(best_above=inference.augmented_k_best)
     if projective:
         by_errors = dict(
@@ -308,7 +296,7 @@ def dependency_parser(
         zero,
         Model(
             Partial(_potentials, tables), Partial(_score, tables), Partial(_decode, tables),
-            Partial(_loss, tables),
+            Partial(delta, kind),
         ),
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, tables),
@@ -330,5 +318,4 @@ def _check(tables: _Tables, inputs: SentenceInput, outputs: Parse | None = None)
     """All checks of values; outputs are given for training only."""
     example_checks.check_sentences(tables.features, inputs, SentenceInput)
     if outputs is not None:
-        labels = tables.features.labels if tables.labelled.value else None
-        example_checks.check_trees(inputs.length, outputs, labels, tables.projective.value)
+        example_checks.check_trees(inputs.length, outputs, tables.trees)

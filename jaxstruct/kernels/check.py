@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxstruct.core.checks import as_array, checked_number
+from jaxstruct.core.checks import checked_number
+from jaxstruct.core.spec import array
 
 SMALLEST_TOLERANCE = 1e-6
 
@@ -30,11 +31,9 @@ def check_positive_semidefinite(
     """
     if tolerance is not None:
         tolerance = checked_number("tolerance", tolerance)
-    matrix = as_array(name, matrix, "a square matrix [n, n] of numbers")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise ValueError(f"{name}: got shape {matrix.shape}, expected a square matrix [n, n]")
-    if matrix.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: got dtype {matrix.dtype}, expected real numbers")
+    matrix = np.asarray(array(name, matrix, "n n", "numbers", advice=": a square matrix"))
+    if not matrix.size:
+        raise ValueError(f"{name} must be a square matrix [n, n], n >= 1, got n = 0")
     if tolerance is None:
         spacing = np.finfo(matrix.dtype).eps if matrix.dtype.kind == "f" else 0.0
         tolerance = max(SMALLEST_TOLERANCE, len(matrix) * float(spacing))

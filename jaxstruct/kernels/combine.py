@@ -11,20 +11,21 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import as_list
+from jaxstruct.core.checks import as_list, text_of
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.input import real_parameter
 
 
-def as_kernel(kernel: Callable) -> Partial:
+def as_kernel(kernel: Callable, advice: str = "") -> Partial:
     """Returns the kernel as a pytree; a plain function becomes a Partial without leaves."""
     if not callable(kernel):
-        raise ValueError(f"kernel: got {type(kernel).__name__}, expected a function of two points")
+        raise ValueError(f"kernel must be a function of two points, got {text_of(kernel)}{advice}")
     return kernel if isinstance(kernel, Partial) else Partial(kernel)
 
 
-def _as_kernels(kernels: Sequence[Callable]) -> tuple[Partial, ...]:
-    expected = "a non-empty sequence of kernels"
+def as_kernels(kernels: Sequence[Callable], each: str = "") -> tuple[Partial, ...]:
+    """Returns n kernels, n >= 1; `each` says in messages what they belong to."""
+    expected = f"a non-empty sequence of kernels{each}"
     kernels = as_list("kernels", kernels, expected)
     if not kernels:
         raise ValueError(f"kernels must be {expected}, got none")
@@ -79,7 +80,7 @@ def weighted_sum(kernels: Sequence[Callable], coefficients: Sequence) -> Partial
     Raises:
       ValueError: no kernels, another number of coefficients, or one negative or not finite.
     """
-    kernels = _as_kernels(kernels)
+    kernels = as_kernels(kernels)
     coefficients = as_list("coefficients", coefficients, "one number for each kernel")
     if len(coefficients) != len(kernels):
         raise ValueError(
@@ -95,7 +96,7 @@ def weighted_sum(kernels: Sequence[Callable], coefficients: Sequence) -> Partial
 
 def product(kernels: Sequence[Callable]) -> Partial:
     """Makes K(x, x') = prod_i K_i(x, x') of kernels on one domain (proposition 2)."""
-    return Partial(product_kernel, _as_kernels(kernels))
+    return Partial(product_kernel, as_kernels(kernels))
 
 
 def tensor_product(k1: Callable, k2: Callable) -> Partial:

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import as_list, check_record, checked_size
+from jaxstruct.core.checks import check_record, checked_size
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.kernels.combine import as_kernel
+from jaxstruct.kernels.combine import as_kernel, as_kernels
 from jaxstruct.kernels.strings import Strings, check_strings, marked_letters
 
 
@@ -65,10 +65,8 @@ def convolution(decompose: Callable[[Any], Parts], kernels: Sequence[Callable]) 
         raise ValueError(
             f"decompose: got {type(decompose).__name__}, expected a function from x to Parts"
         )
-    kernels = as_list("kernels", kernels, "a non-empty sequence of kernels, one a component")
-    if not kernels:
-        raise ValueError("kernels must be a non-empty sequence of kernels, got none")
-    return Partial(convolution_kernel, as_kernel(decompose), tuple(map(as_kernel, kernels)))
+    kernels = as_kernels(kernels, ", one a component")
+    return Partial(convolution_kernel, as_kernel(decompose), kernels)
 
 
 def decomposed(decompose: Callable, kernels: tuple, x: PyTree) -> Parts:
@@ -119,7 +117,7 @@ def equality() -> Partial:
 
 def windows_of(length: Static[int], x: Strings) -> Parts:
     """The windows of k letters of one string; none past its end."""
-    check_strings("x", x, 1)
+    check_strings("x", x, "")
     k, letters = length.value, marked_letters(x, -1)
     letters = jnp.pad(letters, (0, max(k - letters.shape[0], 0)), constant_values=-1)
     count = letters.shape[0] - k + 1

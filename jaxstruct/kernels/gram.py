@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import checked_size, text_of
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import combine
@@ -47,9 +47,7 @@ def pairwise_gram(kernel: Callable, X: PyTree, Z: PyTree | None = None, block: i
 
     Z is X where it is None. Memory beyond the result grows with block * m pairs.
     """
-    _check_block(block)
-    _check_callable(kernel)
-    Z = X if Z is None else Z
+    kernel, Z = _asked(kernel, block), X if Z is None else Z
 
     def row(x: PyTree) -> Array:
         return jax.vmap(lambda z: kernel(x, z))(Z)
@@ -88,28 +86,21 @@ def gram_matrix(
     Raises:
       ValueError: shapes that do not fit, or a sparse index that num_features does not hold.
     """
-    _check_block(block)
-    _check_callable(kernel)
+    kernel = _asked(kernel, block)
     if num_features is not None:
         checked_size("num_features", num_features)
     Z = X if Z is None else Z
     options = _Options(block, num_features)
-    rule = _RULES.get(kernel.func) if isinstance(kernel, Partial) else None
+    rule = _RULES.get(kernel.func)
     if rule is None:
         return pairwise_gram(kernel, X, Z, block)
     return rule(kernel, X, Z, options)
 
 
-def _check_callable(kernel: object) -> None:
-    if not callable(kernel):
-        raise ValueError(
-            f"kernel must be a function of two points, got {text_of(kernel)}: "
-            "gram_matrix(kernel, X)"
-        )
-
-
-def _check_block(block: object) -> None:
+def _asked(kernel: Callable, block: int) -> Partial:
+    """The kernel that is asked for, in blocks of so many rows; both are checked."""
     checked_size("block", block)
+    return combine.as_kernel(kernel, ": gram_matrix(kernel, X)")
 
 
 def _from_products(finish: Callable) -> Callable:
@@ -167,16 +158,9 @@ def _of_parts(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array
 
 def _normalised(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     (inner,) = kernel.args
-    return combine.divided(*_with_diagonals(inner, X, Z, options))
-
-
-def _with_diagonals(
-    kernel: Callable, X: PyTree, Z: PyTree, options: _Options
-) -> tuple[Array, Array, Array]:
-    """(K(x_i, z_j) [n, m], K(x_i, x_i) [n, 1], K(z_j, z_j) [1, m])."""
-    own = diagonal(kernel, X, options.block)
-    other = own if Z is X else diagonal(kernel, Z, options.block)
-    return _on_sets(kernel, options)(X, Z), own[:, None], other[None, :]
+    own = diagonal(inner, X, options.block)
+    other = own if Z is X else diagonal(inner, Z, options.block)
+    return combine.divided(_on_sets(inner, options)(X, Z), own[:, None], other[None, :])
 
 
 @partial(jax.jit, static_argnums=2)

@@ -32,6 +32,14 @@ def real_parameter(value: float | Array, name: str, *, low: float, strict: bool)
     return checked_number(name, value, low, strict=strict)
 
 
+def decay_parameter(decay: float | Array) -> float | Array:
+    """Returns the decay of a string kernel, checked to be in (0, 1] where it is known."""
+    decay = real_parameter(decay, "decay", low=0.0, strict=True)
+    if known(decay) and decay > 1:
+        raise ValueError(f"decay must be > 0 and <= 1, got {decay!r}")
+    return decay
+
+
 def linear_kernel(x: Point, z: Point) -> Array:
     """Returns K(x, x') = <x, x'>: what `linear()` wraps."""
     return inner_product(x, z)

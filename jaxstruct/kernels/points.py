@@ -104,8 +104,12 @@ def squared_distance(x: Point, z: Point) -> Array:
     return jnp.sum(jnp.square(a.values - partner)) + jnp.sum(jnp.square(alone))
 
 
+def _values(X: Any) -> Any:
+    return X.values if isinstance(X, SparseFeatures) else X
+
+
 def _as_set(X: Any, name: str) -> Any:
-    values = X.values if isinstance(X, SparseFeatures) else X
+    values = _values(X)
     if not hasattr(values, "shape"):
         values = as_numbers(name, values, "a set of points, two axes")
     values = as_float(values)
@@ -123,12 +127,10 @@ def _cast(X: Any, dtype: Any) -> Any:
 def as_sets(X: Any, Z: Any) -> tuple[Any, Any]:
     """Returns both sets checked, with floating values of one dtype."""
     X, Z = _as_set(X, "X"), _as_set(Z, "Z")
-    sparse_x, sparse_z = isinstance(X, SparseFeatures), isinstance(Z, SparseFeatures)
-    if not sparse_x and not sparse_z and X.shape[1] != Z.shape[1]:
-        raise ValueError(f"Z: got {Z.shape[1]} features, expected {X.shape[1]} as in X")
-    dtype = jnp.promote_types(
-        X.values.dtype if sparse_x else X.dtype, Z.values.dtype if sparse_z else Z.dtype
-    )
+    widths = [each.shape[1] for each in (X, Z) if not isinstance(each, SparseFeatures)]
+    if len(set(widths)) > 1:
+        raise ValueError(f"Z: got {widths[1]} features, expected {widths[0]} as in X")
+    dtype = jnp.promote_types(_values(X).dtype, _values(Z).dtype)
     return _cast(X, dtype), _cast(Z, dtype)
 
 
@@ -192,5 +194,4 @@ def inner_products(X: Any, Z: Any, block: int, num_features: int | None) -> Arra
 
 def squared_norms(X: Array | SparseFeatures) -> Array:
     """Returns ||x_i||^2 [n] of a set from `as_sets`."""
-    values = X.values if isinstance(X, SparseFeatures) else X
-    return jnp.sum(jnp.square(values), axis=1)
+    return jnp.sum(jnp.square(_values(X)), axis=1)

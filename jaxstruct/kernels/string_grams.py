@@ -28,8 +28,8 @@ def string_gram(against: Callable, kernel: Partial, X: Strings, Z: Strings) -> A
     Raises:
       ValueError: X or Z is no set of strings.
     """
-    check_strings("X", X, 2)
-    check_strings("Z", Z, 2)
+    check_strings("X", X, "n")
+    check_strings("Z", Z, "n")
     if len(X.letters) == 0 or len(Z.letters) == 0:
         return jnp.zeros((len(X.letters), len(Z.letters)))
     return _tiles(Partial(against, *kernel.args), X, Z, Z is X)

@@ -16,7 +16,7 @@ import numpy as np
 from jaxstruct.core.checks import as_list, check_record, checked_size, text_of
 from jaxstruct.core.lengths import known
 from jaxstruct.core.sizes import size_class
-from jaxstruct.core.spec import checked_lengths
+from jaxstruct.core.spec import array
 from jaxstruct.core.types import AnyArray, Array
 
 PADDING = -1
@@ -79,22 +79,14 @@ def _numbers_of(name: str, text: Any, numbers: dict) -> list[int]:
     return [numbers[symbol] for symbol in symbols]
 
 
-def check_strings(name: str, strings: Strings, axes: int) -> None:
-    """Raises ValueError unless `strings` is one string (axes 1) or a set of them (axes 2)."""
+def check_strings(name: str, strings: Strings, lead: str) -> None:
+    """Raises ValueError unless `strings` is one string (lead "") or a set of them (lead "n")."""
     check_record(name, strings, Strings, "jaxstruct.kernels.encode_strings")
-    letters, length = strings
-    wanted = "one string, letters [T] and length []" if axes == 1 else "letters [n, T], length [n]"
-    shapes = np.shape(letters), np.shape(length)
-    if len(shapes[0]) != axes or shapes[1] != shapes[0][:-1]:
-        advice = "; for sets of strings use gram_matrix" if axes == 1 else ""
-        raise ValueError(
-            f"{name}: got letters {shapes[0]} and length {shapes[1]}, expected {wanted}{advice}"
-        )
-    for part, values in (("letters", letters), ("length", length)):
-        if np.dtype(values.dtype if hasattr(values, "dtype") else type(values)).kind not in "iu":
-            raise ValueError(f"{name}.{part} must be integers, got {text_of(values)}")
-    if axes == 2 and known(length):
-        checked_lengths(f"{name}.length", np.asarray(length), None, 0, shapes[0][1])
+    sizes, advice = {}, "" if lead else "; for sets of strings use gram_matrix"
+    array(f"{name}.letters", strings.letters, f"{lead} T", sizes=sizes, advice=advice)
+    within = range(sizes["T"] + 1) if lead else None
+    words = "the padded length"
+    array(f"{name}.length", strings.length, lead, "integers", sizes, within, words=words)
 
 
 def check_letters(name: str, strings: Strings, number_of_letters: int) -> None:
@@ -121,6 +113,6 @@ def marked_letters(strings: Strings, mark: int) -> Array:
 
 def marked_pair(x: Any, z: Any) -> tuple[Array, Array]:
     """Returns the letters [T] and [S, 1] of two strings, checked, padding marked unlike."""
-    check_strings("x", x, 1)
-    check_strings("x'", z, 1)
+    check_strings("x", x, "")
+    check_strings("x'", z, "")
     return marked_letters(x, UNLIKE[0]), marked_letters(z, UNLIKE[1])[:, None]

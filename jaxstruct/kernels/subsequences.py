@@ -16,7 +16,7 @@ from jaxstruct.core.checks import checked_size
 from jaxstruct.core.lengths import known
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array
-from jaxstruct.kernels.input import real_parameter
+from jaxstruct.kernels.input import decay_parameter
 from jaxstruct.kernels.strings import (
     Strings,
     check_letters,
@@ -61,13 +61,8 @@ def subsequences(length: int, decay: float | Array, *, shortest: int | None = No
 
 def checked_decay(decay: float | Array, length: int) -> float | Array:
     """Returns the decay, if known in (0, 1] and with decay^(2 length) a normal number."""
-    decay = real_parameter(decay, "decay", low=0.0, strict=True)
-    if not known(decay):
-        return decay
-    if decay > 1:
-        raise ValueError(f"decay must be > 0 and <= 1, got {decay!r}")
-    dtype = jnp.result_type(float)
-    if decay ** (2 * length) < jnp.finfo(dtype).tiny:
+    decay, dtype = decay_parameter(decay), jnp.result_type(float)
+    if known(decay) and decay ** (2 * length) < jnp.finfo(dtype).tiny:
         raise ValueError(
             f"decay: got {decay!r}, whose power 2 length = {2 * length} is below what {dtype} "
             "holds; raise decay, shorten length or use jax's x64 mode"
@@ -132,22 +127,16 @@ def subsequence_features(
       ValueError: more than 2^20 features, a letter outside the alphabet, or a bad decay.
     """
     length = checked_size("length", length)
-    count_features("subsequences", checked_size("number_of_letters", number_of_letters), length)
-    decay = checked_decay(decay, length)
-    check_strings("strings", strings, 2)
-    check_letters("strings", strings, number_of_letters)
-    return _features(marked_letters(strings, -1), length, decay, number_of_letters)
-
-
-def count_features(name: str, number_of_letters: int, length: int) -> int:
-    """Returns number_of_letters^length, refused where they are not few."""
-    count = number_of_letters**length
+    count = checked_size("number_of_letters", number_of_letters) ** length
     if count > MOST_FEATURES:
         raise ValueError(
-            f"number_of_letters ** length is {count} features of {name}, expected at most "
-            f"{MOST_FEATURES}: use the kernel {name}(...) with gram_matrix instead"
+            f"number_of_letters ** length is {count} features of subsequences, expected at most "
+            f"{MOST_FEATURES}: use the kernel subsequences(...) with gram_matrix instead"
         )
-    return count
+    decay = checked_decay(decay, length)
+    check_strings("strings", strings, "n")
+    check_letters("strings", strings, number_of_letters)
+    return _features(marked_letters(strings, -1), length, decay, number_of_letters)
 
 
 @partial(jax.jit, static_argnums=(1, 3))

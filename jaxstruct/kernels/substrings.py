@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import checked_size
-from jaxstruct.core.lengths import known
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array
-from jaxstruct.kernels.input import real_parameter
+from jaxstruct.kernels.input import decay_parameter
 from jaxstruct.kernels.strings import Strings, marked_pair
 
 
@@ -42,9 +41,7 @@ def substrings(
     Raises:
       ValueError: a value out of range.
     """
-    decay = real_parameter(decay, "decay", low=0.0, strict=True)
-    if known(decay) and decay > 1:
-        raise ValueError(f"decay must be > 0 and <= 1, got {decay!r}")
+    decay = decay_parameter(decay)
     shortest = checked_size("shortest", shortest)
     longest = None if longest is None else checked_size("longest", longest, shortest)
     return Partial(substrings_kernel, decay, Static((shortest, longest)))

@@ -1,21 +1,47 @@
-"""The course of a training as a picture: primal and dual, and their gap, by seconds of training."""
+"""The course of a training as a picture: primal and dual, and their gap, by seconds of training.
+
+Figures of matplotlib are on a canvas of their own: no display, and no global state is touched.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jaxstruct.core.checks import kind_and_text_of
-from jaxstruct.plots.matplotlib_figures import check_picture_path, new_figure, save_picture
+from jaxstruct.core.checks import kind_and_text_of, text_of
+from jaxstruct.core.files import write_file
 from jaxstruct.solvers.loop.trace import Trace
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Those of Okabe and Ito (2008), which colour-blind readers can distinguish."""
 SIZE = (10.0, 4.4)
+DOTS_PER_INCH = 150
+FORMATS = (".png", ".pdf", ".svg")
 MOST_MARKED = 60
+
+
+def _new_figure() -> Any:
+    try:
+        figures = importlib.import_module("matplotlib.figure")
+    except ImportError as error:
+        raise ImportError(
+            "pictures need matplotlib, which is not installed: pip install 'jaxstruct[plots]'"
+        ) from error
+    figure = figures.Figure(SIZE, layout="constrained")
+    importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
+    return figure
+
+
+def _format_of(path: Any) -> str:
+    """The format that the name of a picture ends in."""
+    if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in FORMATS:
+        raise ValueError(f"path must end in .png, .pdf or .svg, got {text_of(path)}")
+    return Path(path).suffix.lower().removeprefix(".")
 
 
 def _trace_of(solution: Any) -> Trace:
@@ -41,9 +67,8 @@ def trace(
     oracle calls of a round estimate, which proves nothing. What was compiled stands under the axes.
 
     Args:
-      solution: a `Solution`, or its `trace`; or
-        {name: solution} for several in one picture.
-      path: where to save it (.png, .pdf or .svg); None for nowhere.
+      solution: a `Solution`, or its `trace`; or {name: solution} for several in one picture.
+      path: where to save it (.png, .pdf or .svg), whole or not at all; None for nowhere.
       tolerance: a gap at which to draw a line.
       title: over the panels.
 
@@ -55,12 +80,12 @@ def trace(
       ValueError: an argument does not fit.
       OSError: the picture cannot be written.
     """
-    check_picture_path(path)
+    kind = "" if path is None else _format_of(path)
     courses = solution if isinstance(solution, Mapping) else {"": solution}
     traces = {str(name): _trace_of(one) for name, one in courses.items()}
     if not traces:
         raise ValueError("solution is an empty mapping: expected at least one solution")
-    figure = new_figure(*SIZE)
+    figure = _new_figure()
     objective, gap = figure.subplots(1, 2)
     for number, (name, course) in enumerate(traces.items()):
         _draw(objective, gap, course, COLOURS[number % len(COLOURS)], name)
@@ -76,7 +101,7 @@ def trace(
         )  # fmt: skip
     _label(figure, objective, gap, title, traces)
     if path is not None:
-        save_picture(figure, path)
+        write_file(path, lambda file: figure.savefig(file, format=kind, dpi=DOTS_PER_INCH))
     return figure
 
 
@@ -85,20 +110,19 @@ def _draw(objective: Any, gap: Any, course: Trace, colour: str, name: str) -> No
     primal, dual = (
         np.where(np.isfinite(own), own, np.nan) for own in (course.round_primal, course.round_dual)
     )
+    seconds, proven = course.training_seconds, course.certified
     curves = (
         (objective, primal, "-", name or None),
         (objective, dual, "--", None),
         (gap, _relative(primal - dual, primal), "-", None),
     )
     for axes, heights, style, label in curves:
-        seconds, proven = course.training_seconds, course.certified
         axes.plot(seconds, heights, style, color=colour, linewidth=1.5, label=label)
-        if len(seconds) <= MOST_MARKED:
-            for chosen, fill in ((proven, colour), (~proven, "white")):
-                axes.plot(
-                    seconds[chosen], heights[chosen], "o", color=colour, markerfacecolor=fill,
-                    markersize=4.5,
-                )  # fmt: skip
+        if len(seconds) > MOST_MARKED:
+            continue
+        for chosen, fill in ((proven, colour), (~proven, "white")):
+            marks = {"color": colour, "markerfacecolor": fill, "markersize": 4.5}
+            axes.plot(seconds[chosen], heights[chosen], "o", **marks)
 
 
 def _relative(gap: np.ndarray, primal: np.ndarray) -> np.ndarray:
@@ -107,9 +131,7 @@ def _relative(gap: np.ndarray, primal: np.ndarray) -> np.ndarray:
     return np.where(usable, gap, np.nan) / np.where(usable, np.abs(primal), 1.0)
 
 
-def _label(
-    figure: Any, objective: Any, gap: Any, title: str, traces: Mapping[str, Trace]
-) -> None:  # fmt: skip
+def _label(figure: Any, objective: Any, gap: Any, title: str, traces: dict[str, Trace]) -> None:
     apart = sum(float(np.max(one.compile_seconds, initial=0.0)) for one in traces.values())
     left_out = f" (and {apart:.1f} of compiling, left out)" if apart >= 0.05 else ""
     for axes in (objective, gap):

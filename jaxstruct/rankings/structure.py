@@ -141,12 +141,8 @@ def _score_labels(theta: SampleTheta, y: Array) -> Array:
     return jnp.sum(jnp.where(y > 0, _means(theta), 0))
 
 
-def _places_of(measure: Measure) -> int | None:
-    return measure.at if measure.name in OF_PLACES else None
-
-
 def _decode_labels(measure: Measure, theta: SampleTheta) -> Array:
-    return largest(theta.scores, theta.length, _places_of(measure))
+    return largest(theta.scores, theta.length, measure.at)
 
 
 def _table(measure: Measure, y_true: Array, tp: Array, fp: Array) -> Array:
@@ -156,7 +152,7 @@ def _table(measure: Measure, y_true: Array, tp: Array, fp: Array) -> Array:
 def _labels_augmented(
     measure: Measure, theta: SampleTheta, y_true: Array, scale: Array | float
 ) -> Array:
-    scores, at = _means(theta), _places_of(measure)
+    scores, at = _means(theta), measure.at
     if measure.name == "error_rate":
         return error_rate_augmented(scores, y_true, theta.length, jnp.asarray(scale, scores.dtype))
 
@@ -172,8 +168,8 @@ def _labels_augmented(
 def _level_losses(measure: Measure, y_true: Array) -> Array:
     """Of every number tp of true positives (and fp of false ones, where they are free)."""
     cells = jnp.arange(len(y_true) + 1)
-    if (at := _places_of(measure)) is not None:
-        most = jnp.minimum(at, jnp.sum(y_true >= 0))
+    if measure.at is not None:
+        most = jnp.minimum(measure.at, jnp.sum(y_true >= 0))
         return jnp.clip(_table(measure, y_true, cells, most - cells), 0, 1)
     return _table(measure, y_true, cells[:, None], cells[None]).reshape(-1)
 
@@ -181,7 +177,7 @@ def _level_losses(measure: Measure, y_true: Array) -> Array:
 def _best_by_level(
     measure: Measure, theta: SampleTheta, y_true: Array, offsets: Array, slopes: Array
 ) -> Array:
-    at, P = _places_of(measure), jnp.sum(y_true > 0)
+    at, P = measure.at, jnp.sum(y_true > 0)
     shape = (-1,) if at is not None else (len(y_true) + 1, len(y_true) + 1)
     offsets, slopes = offsets.reshape(shape), slopes.reshape(shape)
 
@@ -196,8 +192,7 @@ def _best_by_level(
 
 
 def _output_sizes(x: SampleInput) -> int:
-    rows = x.rows.indices if isinstance(x.rows, SparseFeatures) else x.rows
-    return np.shape(rows)[1]
+    return np.shape(jax.tree.leaves(x.rows)[0])[1]
 
 
 _PADDING = Padding(price=PRICE, output_sizes=_output_sizes)

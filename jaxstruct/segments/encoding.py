@@ -20,9 +20,9 @@ from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
-    dense_or_sparse,
+    encoded_sequences,
     fit_features,
-    inputs_of,
+    frequent,
 )
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import LabelCodec, fit_codec
@@ -72,10 +72,10 @@ class SegmentEncoding(NamedTuple):
           ValueError: they are none, or have other columns than those of training.
         """
         sequences = held(sequences)
-        rows, offsets = read_sequences("sequences", sequences)
-        features = inputs_of(dense_or_sparse(self.features, "sequences", rows), offsets)
+        x = segment_inputs(encoded_sequences(self.features, "sequences", sequences))
         if not self.phrase_names:
-            return segment_inputs(features)
+            return x
+        offsets = np.concatenate([[0], np.cumsum(x.length)])
         number = {name: j for j, name in enumerate(self.phrase_names)}
         shape = offsets[-1], self.phrase_length, len(self.phrases)
         found = np.full(shape, len(number), np.int32)
@@ -86,7 +86,7 @@ class SegmentEncoding(NamedTuple):
                     for length in range(min(self.phrase_length, len(texts) - start)):
                         name = phrase_name(key, texts[start : start + length + 1])
                         found[first + start, length, q] = number.get(name, len(number))
-        return segment_inputs(features, None, Ragged(found, offsets, len(number)))
+        return x._replace(phrases=Ragged(found, offsets, len(number)))
 
     def outputs(self, segments: Any, lengths: Sequence[int]) -> Ragged:
         """The codes of n sequences of these lengths, ragged.
@@ -337,5 +337,4 @@ def _phrases(
                 name = phrase_name(key, texts[start:end])
                 counts[name] += 1
                 sizes[name] = max(end - start, sizes.get(name, 0))
-    kept = sorted(name for name, times in counts.items() if times >= count)
-    return {name: sizes[name] for name in sorted(kept, key=counts.__getitem__, reverse=True)}
+    return {name: sizes[name] for name in frequent(counts, count)}

@@ -89,16 +89,15 @@ def segment_inputs(
       ValueError: as `chain_inputs`; phrases are not of the tokens of features.
     """
     x = chain_inputs(features, length)
-    leaf = jax.tree.leaves(x.features, is_leaf=lambda one: isinstance(one, Ragged))[0]
+    leaf = jax.tree.leaves(x.features)[0]
+    stores = isinstance(leaf, Ragged)
     if phrases is None:
-        none = np.zeros((*leaf.shape[:2], 0, 0), np.int32)
-        phrases = none
-        if isinstance(leaf, Ragged):
-            phrases = Ragged(np.zeros((len(leaf.rows), 0, 0), np.int32), leaf.offsets)
-    stores = isinstance(leaf, Ragged), isinstance(phrases, Ragged)
-    lengths = [one.lengths if isinstance(one, Ragged) else np.shape(one)[:2]
-               for one in (leaf, phrases)]  # fmt: skip
-    if stores[0] != stores[1] or not np.array_equal(lengths[0], lengths[1]):
+        none = np.zeros((*(leaf.rows.shape[:1] if stores else leaf.shape[:2]), 0, 0), np.int32)
+        phrases = Ragged(none, leaf.offsets) if stores else none
+    own, given = (
+        one.lengths if isinstance(one, Ragged) else np.shape(one)[:2] for one in (leaf, phrases)
+    )
+    if isinstance(phrases, Ragged) != stores or not np.array_equal(own, given):
         raise ValueError(
             "phrases must be of the tokens of features, a Ragged where those are, got "
             f"{text_of(phrases)} beside {text_of(leaf)}"
@@ -202,10 +201,6 @@ def _decode(tables: _Segments, theta: SegmentTheta) -> Array:
     return viterbi(*_allow(tables, theta)).codes
 
 
-def _loss(tables: _Segments, y_true: Array, y: Array) -> Array:
-    return losses.delta(tables.loss, y_true, y)
-
-
 def _loss_augmented(tables: _Segments, theta: SegmentTheta, y_true: Array, scale: Array) -> Array:
     return _decode(tables, _raised(tables, theta, y_true, scale))
 
@@ -216,10 +211,6 @@ def _best_wrong(tables: _Segments, theta: SegmentTheta, y_true: Array) -> Array:
     first, second = found.codes
     second = jnp.where(found.score[1] > -jnp.inf, second, y_true)
     return jnp.where(jnp.all(first == y_true), second, first)
-
-
-def _level_losses(tables: _Segments, y_true: Array) -> Array:
-    return losses.level_losses(tables.loss, y_true)
 
 
 def _best_by_level(
@@ -317,11 +308,11 @@ def segmenter(
     return make_problem(
         _initial_weights(span.blocks * d, S, L, phrases, start_stop, dtype),
         Model(Partial(_potentials, tables), score, Partial(_decode, tables),
-              Partial(_loss, tables)),
+              Partial(losses.delta, kind)),
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, tables) if kind.additive else None,
             best_wrong=Partial(_best_wrong, tables),
-            level_losses=Partial(_level_losses, tables),
+            level_losses=Partial(losses.level_losses, kind),
             best_by_level=Partial(_best_by_level, tables),
         ),
         Space(add=Partial(_add, tables), gram_action=Partial(_gram_action, tables, phrases)),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, check_choice, check_flag, text_of
+from jaxstruct.core.checks import as_list, check_choice, check_count, check_flag, text_of
 from jaxstruct.core.ragged import Ragged
 
 MISSING = ("refuse", "add", "best")
@@ -76,8 +76,7 @@ def number_candidates(
     ]
     if true_outputs is not None:
         true_outputs = as_list("true_outputs", true_outputs, "n outputs", letters=True)
-        if len(true_outputs) != len(rows):
-            raise ValueError(f"true_outputs are {len(true_outputs)}, lists {len(rows)}: one a list")
+        check_count("true_outputs", len(true_outputs), "lists", len(rows))
     present = None
     aims = true_outputs
     if true_outputs is not None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, text_of
+from jaxstruct.core.checks import as_list, check_count, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
@@ -71,8 +71,7 @@ class CandidateEncoding(NamedTuple):
         """
         right = as_list("right", right, "a list of n candidates", letters=True)
         names = [None] * len(right) if lists is None else _names(lists)
-        if len(names) != len(right):
-            raise ValueError(f"right are {len(right)}, lists {len(names)}: one a list")
+        check_count("right", len(right), "lists", len(names))
         return np.array(
             [_place(i, one, own) for i, (one, own) in enumerate(zip(right, names, strict=True))],
             np.int32,

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import as_array, as_list, check_flag, checked_size
+from jaxstruct.core.checks import as_array, as_list, check_flag, check_one_each, checked_size
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import AnyArray, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
@@ -121,7 +121,9 @@ def _per_candidate(name: str, value: Any, lists: Ragged, fill: float = 0) -> Rag
     elif rank > 2:
         rows = _real_rows(name, np.asarray(value), lists)
     else:
-        rows = _listed_rows(name, ragged(value, fill), lists)
+        store = ragged(value, fill)
+        check_one_each(name, store.lengths, "numbers", lists.lengths)
+        rows = store.rows
     if len(rows) != len(lists.rows):
         raise ValueError(
             f"{name} has {len(rows)} rows for {len(lists.rows)} candidates: give one row a "
@@ -136,20 +138,6 @@ def _real_rows(name: str, value: np.ndarray, lists: Ragged) -> np.ndarray:
     if value.shape[0] != n or value.shape[1] < K:
         raise ValueError(f"{name} must be [n, K, ..] = [{n}, {K}, ..], got shape {value.shape}")
     return value[np.arange(value.shape[1]) < lists.lengths[:, None]]
-
-
-def _listed_rows(name: str, store: Ragged, lists: Ragged) -> np.ndarray:
-    """[M, ...] the rows of a list of arrays."""
-    if len(store) != len(lists):
-        raise ValueError(f"{name} is of {len(store)} inputs, numbers of {len(lists)}")
-    wrong = np.flatnonzero(store.lengths != lists.lengths)
-    if wrong.size:
-        i = wrong[0]
-        raise ValueError(
-            f"{name}[{i}] has {store.lengths[i]} rows, numbers[{i}] {lists.lengths[i]} candidates: "
-            "give one row a candidate"
-        )
-    return store.rows
 
 
 def feature_inputs(

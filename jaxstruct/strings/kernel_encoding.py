@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import as_list, text_of
+from jaxstruct.core.checks import as_list, check_count, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.core.ragged import Ragged, ragged
@@ -132,8 +132,7 @@ def prepare_kernel(
     """
     things, lists = _split(held(pairs))
     right = as_list("right", right, "a list of n texts")
-    if len(right) != len(things):
-        raise ValueError(f"right must be n = {len(things)} texts, one a pair, got {len(right)}")
+    check_count("right", len(right), "pairs", len(things))
     texts = [text for own in lists for text in own] + right + as_list("more", more, "texts")
     wrong = [text for text in texts if not isinstance(text, str)]
     if wrong:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, as_numbers, text_of
+from jaxstruct.core.checks import as_list, as_numbers, check_count, text_of
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import costs
 from jaxstruct.kernels.check import check_positive_semidefinite
@@ -79,8 +79,7 @@ def candidate_losses(
     Raises:
       ValueError: a loss is no finite number >= 0, or there is not one true output a list.
     """
-    if len(lists) != len(true_outputs):
-        raise ValueError(f"true_outputs are {len(true_outputs)}, lists {len(lists)}: one a list")
+    check_count("true_outputs", len(true_outputs), "lists", len(lists))
     found = [[loss(true, y) for y in own] for own, true in zip(lists, true_outputs, strict=True)]
     rows = np.array([cost for own in found for cost in own], np.float64)
     costs("loss", rows, "outputs")

@@ -48,12 +48,12 @@ WRONG = {
         r"aligned\[1\]: first_row and second_row have 2 and 1 columns",
     ),
     "letters": (lambda: prepare(ROWS, letters="ACG"), r"pairs\[0\]\[0\], text: 'T' at pos"),
-    "no letters": (lambda: prepare(ROWS, letters=[1]), "letters must be .* got 1 among them"),
+    "no letters": (lambda: prepare(ROWS, letters=[1]), r"letters\[0\]: got 1, expected one"),
     "unseen": (
         lambda: ENCODING.inputs([ROWS[0], ("ACG", "AXG")]),
         r"pairs\[1\]\[1\], text: 'X' at position 2 is not in the alphabet",
     ),
-    "count": (lambda: ENCODING.decode(ENCODING.outputs(ROWS), ROWS[:1]), "pairs are 1, outputs 3"),
+    "count": (lambda: ENCODING.decode(ENCODING.outputs(ROWS), ROWS[:1]), "of n = 3 outputs, got 1"),
     "no output": (lambda: ENCODING.decode(ROWS, ROWS), "outputs must be an AlignmentOutput"),
     "other pairs": (
         lambda: ENCODING.decode(ENCODING.outputs(ROWS[:1]), [("A", "C")]), "operations cover let",

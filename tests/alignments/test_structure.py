@@ -290,7 +290,7 @@ def test_options_that_do_not_fit(options, message):
 
 def test_builders_name_what_does_not_fit():
     one, two = np.array([0]), np.array([0, 1])
-    refused("one length, got 2 and 1", alignment_inputs, [one, two], [one])
+    refused("seconds must be of n = 2 firsts, got 1", alignment_inputs, [one, two], [one])
     refused(r"seconds\[1\] is empty", alignment_inputs, [one, two], [one, one[:0]])
     refused("must be .* got <U2 .*alignments.encode", alignment_inputs, ["AC"], [two])
     refused(r"firsts\[0\] must be .* got float64", alignment_inputs, [[0.5]], [two])

@@ -17,8 +17,7 @@ from jaxstruct.core.padding import padded
 from tests.assignments.cases import cases, examples, listed, losses, matchings
 from tests.lib.refusals import refused
 from tests.losses.perturbed_steps import check_perturbed_loss_falls
-from tests.solvers.cases import FULL
-from tests.truth.quadratic_program import solve_primal
+from tests.truth.optimum import check_optimum
 
 UNMATCHED = pytest.mark.parametrize("unmatched", [False, True], ids=["complete", "unmatched"])
 LOSSES = ("rows", "items", "normalised_rows", "normalised_items")
@@ -104,19 +103,13 @@ def enumerated(unmatched, loss):
 )  # fmt: skip
 def test_the_optimum_is_that_of_the_quadratic_program(x64, unmatched, loss, formulation):
     data, *truth = enumerated(unmatched, loss)
-    optimum = solve_primal(formulation, *truth, 5.0).objective
-    found = js.fit(*data, formulation, 5.0, tolerance=1e-6, settings=FULL)
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=2e-6)
+    check_optimum(data, formulation, 5.0, truth)
 
 
 @pytest.mark.thorough
 def test_slack_rescaling_is_certified(x64, formulation="svm2_slack"):
     data, *truth = enumerated(True, "rows")
-    optimum = solve_primal(formulation, *truth, 5.0).objective
-    found = js.fit(*data, formulation, 5.0, tolerance=1e-4, settings=FULL)
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=1e-4)
+    check_optimum(data, formulation, 5.0, truth, 1e-4, 1e-4)
 
 
 @pytest.mark.thorough

@@ -6,7 +6,6 @@ import functools
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -300,51 +299,11 @@ def _by_differences(problem, w, x, planes, index, c):
 by_differences = quick_jit(_by_differences)
 
 
-@quick_jit
-def looked_up(problem, w, x, planes, y, occupied):
-    """Each output y [N, T] against its planes in occupied slots [N, K], as the solver asks, and by
-    scores and Gram rows of the planes."""
-    space = problem.space
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-
-    def every(look_up, x, planes, theta, y, occupied):
-        def one(given):
-            at, theta, y = given
-            return look_up(theta, x, planes, at, planes[at, 0], y, occupied[at])
-
-        return jax.lax.map(one, (jnp.arange(len(y)), theta, y))
-
-    found = every(space.differences.look_up, x, planes, theta, y, occupied)
-    gram = jax.vmap(space.plane_gram)(x, planes[:, 0], planes, y)
-    squared = jax.vmap(space.plane_gram)(x, planes[:, 0], y[:, None], y)[:, 0]
-    return found, jax.vmap(space.plane_scores)(theta, planes), gram, squared
-
-
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
 @each([("sparse", TRIPLES), ("kernel", PLAIN)], plain=1)
 def test_plane_differences(x64, way, model, share):
     """Only parts at which planes differ are read; differences and balanced sums are the same."""
     _check_differences(way, model, share, T=20, S=3)
-
-
-@pytest.mark.parametrize("share", [0, 0.5, 1])
-@pytest.mark.parametrize("by_features", [False, True])
-@each([("sparse", TRIPLES), ("kernel", PLAIN)])
-def test_outputs_are_looked_up_among_planes(x64, way, model, by_features, share):
-    """Scores, inner products, and whether an output is there, of occupied slots alone."""
-    data, problem, (w, x, planes, _) = of_case(way, model)
-    x = x._replace(gram=None) if by_features else x
-    y = planes_of(np.random.default_rng(5), data.y)[:, 1]
-    y[::2] = planes[::2, 1]
-    occupied = np.random.default_rng(6).random((N, K)) < share
-    found, scores, gram, squared = looked_up(problem, w, x, planes, y, occupied)
-    same = (planes == y[:, None]).all(axis=2)
-    np.testing.assert_array_equal(found.known, (same & occupied).any(axis=1))
-    close = dict(rtol=0, atol=1e-11)
-    np.testing.assert_allclose(found.scores, np.where(occupied, scores, 0), **close)
-    np.testing.assert_allclose(found.products, np.where(occupied, gram, 0), **close)
-    np.testing.assert_allclose(found.squared, squared, **close)
-    assert np.abs(gram).max() > 1
 
 
 @pytest.mark.thorough

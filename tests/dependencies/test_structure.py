@@ -18,8 +18,7 @@ from jaxstruct.dependencies.heads import crossing_arcs, fault_of, lifted
 from tests.dependencies.cases import prepared, psi, treebank
 from tests.dependencies.oracles.truth import labelled_trees
 from tests.lib.refusals import refused
-from tests.solvers.cases import FULL
-from tests.truth.quadratic_program import solve_primal
+from tests.truth.optimum import check_optimum
 
 
 def of_pairs(words, labels, projective):
@@ -95,11 +94,7 @@ def enumerated(labels, projective):
 )  # fmt: skip
 def test_the_optimum_is_that_of_the_quadratic_program(x64, labels, projective, formulation):
     _, _, data = data_of(labels, projective, "float64")
-    truth = solve_primal(formulation, *enumerated(labels, projective), 5.0)
-    found = js.fit(*data, formulation, 5.0, tolerance=1e-6, settings=FULL)
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose(found.primal, truth.objective, rtol=2e-6)
-    np.testing.assert_allclose(found.dual, truth.objective, rtol=2e-6)
+    check_optimum(data, formulation, 5.0, enumerated(labels, projective))
 
 
 @pytest.mark.parametrize(
@@ -134,15 +129,8 @@ def test_projective_trees_have_levels_of_errors(x64, labels, loss):
 def test_slack_rescaling_of_any_trees_is_certified(x64):
     """The search alone leaves a gap, which the list of what it may have missed closes."""
     _, _, data = data_of("pq", False, "float64")
-    truth = solve_primal("svm2_slack", *enumerated("pq", False), 5.0).objective
-    found = js.fit(*data, "svm2_slack", 5.0, tolerance=1e-4, settings=FULL)
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose([found.primal, found.dual], truth, rtol=1e-4)
-    oracles = data.problem.oracles._replace(best_above=None)
-    searched = data.problem._replace(oracles=oracles), *data[1:]
-    found = js.fit(*searched, "svm2_slack", 5.0, tolerance=1e-4, settings=FULL)
-    assert found.status is js.Status.INEXACT_ORACLE
-    assert found.dual <= truth * (1 + 1e-9) and found.primal >= truth * (1 + 1e-4)
+    truth = enumerated("pq", False)
+    check_optimum(data, "svm2_slack", 5.0, truth, 1e-4, 1e-4, gap_of_search=1e-4)
 
 
 def test_losses_count_words():

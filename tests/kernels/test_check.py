@@ -71,8 +71,8 @@ def test_a_factor_decides_as_the_eigenvalues_do():
         (np.zeros((0, 0)), "square"),
         (np.array([[1.0, np.nan], [np.nan, 1.0]]), "finite"),
         (np.array([[1.0, 0.5], [0.0, 1.0]]), r"not symmetric, entries \[0, 1\]"),
-        (np.array([["a"]]), "real numbers"),
-        (np.array([[1j]]), "real numbers"),
+        (np.array([["a"]]), r"K must be \[n, n\] numbers"),
+        (np.array([[1j]]), r"K must be \[n, n\] numbers"),
     ],
 )
 def test_other_errors(matrix, message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,39 +36,28 @@ def gram64(kernel, X):
     return np.asarray(pairwise_gram(kernel, X))
 
 
-def test_proposition_1_weighted_sum():
-    with jax.enable_x64(True):
-        kernel = weighted_sum([linear(), polynomial(2, 0.0)], [0.5, 3.0])
-        features = np.hstack([np.sqrt(0.5) * X1, np.sqrt(3.0) * squares(X1)])
-        np.testing.assert_allclose(gram64(kernel, X1), features @ features.T, rtol=1e-12)
-        mixed = weighted_sum([gaussian(0.7), polynomial(3, 1.0), linear()], [2.0, 0.1, 0.0])
-        check_positive_semidefinite(gram64(mixed, X1), "sum", 1e-10)
+PROPOSITIONS = {
+    "1, weighted sum": (
+        X1, partial(weighted_sum, coefficients=[0.5, 3.0]),
+        np.hstack([np.sqrt(0.5) * X1, np.sqrt(3.0) * squares(X1)]),
+    ),
+    "2, product": (X1, product, np.einsum("ni,nj->nij", X1, squares(X1)).reshape(len(X1), -1)),
+    "3, tensor product": (
+        (X1, X2), lambda two: tensor_product(*two),
+        np.einsum("ni,nj->nij", X1, squares(X2)).reshape(len(X1), -1),
+    ),
+    "4, direct sum": ((X1, X2), lambda two: direct_sum(*two), np.hstack([X1, squares(X2)])),
+}  # fmt: skip
+"""Points, how two kernels are combined, and the features of the combination of those below."""
 
 
-def test_proposition_2_product():
-    with jax.enable_x64(True):
-        kernel = product([linear(), polynomial(2, 0.0)])
-        features = np.einsum("ni,nj->nij", X1, squares(X1)).reshape(len(X1), -1)
-        np.testing.assert_allclose(gram64(kernel, X1), features @ features.T, rtol=1e-12)
-        check_positive_semidefinite(gram64(product([gaussian(1.0), linear()]), X1), "p", 1e-10)
-
-
-def test_proposition_3_tensor_product():
-    with jax.enable_x64(True):
-        kernel = tensor_product(linear(), polynomial(2, 0.0))
-        features = np.einsum("ni,nj->nij", X1, squares(X2)).reshape(len(X1), -1)
-        np.testing.assert_allclose(gram64(kernel, (X1, X2)), features @ features.T, rtol=1e-12)
-        mixed = tensor_product(gaussian(1.0), polynomial(3, 0.2))
-        check_positive_semidefinite(gram64(mixed, (X1, X2)), "tensor", 1e-10)
-
-
-def test_proposition_4_direct_sum():
-    with jax.enable_x64(True):
-        kernel = direct_sum(linear(), polynomial(2, 0.0))
-        features = np.hstack([X1, squares(X2)])
-        np.testing.assert_allclose(gram64(kernel, (X1, X2)), features @ features.T, rtol=1e-12)
-        mixed = direct_sum(gaussian(1.0), polynomial(3, 0.2))
-        check_positive_semidefinite(gram64(mixed, (X1, X2)), "direct", 1e-10)
+@pytest.mark.parametrize("proposition", PROPOSITIONS)
+def test_a_combination_has_the_features_of_its_proposition(x64, proposition):
+    points, combine, features = PROPOSITIONS[proposition]
+    kernel = combine([linear(), polynomial(2, 0.0)])
+    np.testing.assert_allclose(gram64(kernel, points), features @ features.T, rtol=1e-12)
+    mixed = combine([gaussian(0.7), polynomial(3, 0.2)])
+    check_positive_semidefinite(gram64(mixed, points), proposition, 1e-10)
 
 
 def test_a_difference_is_no_kernel_so_the_checks_above_can_fail():
@@ -96,7 +87,7 @@ def test_errors():
         weighted_sum([linear(), linear()], [1.0, -1.0])
     refused("kernels must be a non-empty", product, [])
     refused("kernels must be a non-empty", lambda: product(linear()))
-    refused("kernel: got float", lambda: tensor_product(1.0, linear()))
+    refused("kernel must be a function .*, got 1.0", lambda: tensor_product(1.0, linear()))
     with refused("x: got .*expected a pair"):
         direct_sum(linear(), linear())(jnp.ones(2), jnp.ones(2))
     with refused("x': got tuple, expected a pair"):

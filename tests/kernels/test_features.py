@@ -26,6 +26,16 @@ def test_inner_products_of_anchors_and_of_new_points_with_them(x64: None, kernel
     np.testing.assert_allclose(found, gram_matrix(kernel, flat, anchors), atol=1e-9)
 
 
+def test_a_factor_gives_the_gram_matrix_back(x64: None) -> None:
+    points = np.random.default_rng(0).normal(size=(7, 3))
+    gram = points @ points.T  # of rank 3
+    factor = gram_factor(gram)
+    assert factor.shape == (7, 3)
+    np.testing.assert_allclose(gram @ factor @ factor.T @ gram, gram, atol=1e-10)
+    assert gram_factor(gram, tolerance=0.9).shape == (7, 1)
+    assert gram_factor(gram.astype(np.float32)).dtype == np.float32
+
+
 def spans_of(sentences: np.ndarray) -> np.ndarray:
     """[n, T, T, 4]: the tags at both ends of each span, its width, and one."""
     n, T = sentences.shape

@@ -9,8 +9,10 @@ import pytest
 from jaxstruct.kernels import (
     encode_strings,
     gram_matrix,
+    linear,
     mismatch,
     normalised,
+    pairwise_gram,
     spectrum,
     string_grams,
     subsequences,
@@ -52,6 +54,26 @@ def test_random_strings_give_kernel_matrices(name, x64) -> None:
         gram = np.asarray(gram_matrix(kernel, strings))
         check_positive_semidefinite(gram, name, 1e-10)
         assert np.linalg.matrix_rank(gram) > 10
+
+
+def test_values_are_cosines(x64) -> None:
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(4, 3)), rng.normal(size=(5, 3))
+    lengths = [np.linalg.norm(each, axis=1) for each in (X, Z)]
+    want = X @ Z.T / np.outer(*lengths)
+    np.testing.assert_allclose(gram_matrix(normalised(linear()), X, Z), want, rtol=1e-12)
+    np.testing.assert_allclose(pairwise_gram(normalised(linear()), X, Z), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("decay", [0.01, 1.0])
+def test_strings_without_a_subsequence_have_no_direction(decay, x64) -> None:
+    strings, kernel = encoded(TEXTS), normalised(subsequences(3, decay))
+    gram = np.asarray(gram_matrix(kernel, strings))
+    long = np.array([len(text) >= 3 for text in TEXTS])
+    assert 1 < long.sum() < len(TEXTS)
+    np.testing.assert_allclose(np.diag(gram), long.astype(float), rtol=1e-12)
+    assert not gram[~long].any() and (gram <= 1 + 1e-12).all()
+    np.testing.assert_allclose(pairwise_gram(kernel, strings), gram, rtol=1e-12)
 
 
 def test_single_precision_is_enough_for_a_kernel_matrix() -> None:

@@ -50,8 +50,8 @@ def test_encoding_refuses(texts, alphabet, width, message) -> None:
     ("strings", "message"),
     [
         (np.zeros((2, 3), np.int32), "X must be a Strings"),
-        (Strings(np.zeros((2, 3)), np.zeros(2, np.int32)), "X.letters must be integers"),
-        (Strings(np.zeros((2, 3), int), np.zeros(3, int)), r"X: got letters \(2, 3\) and length"),
+        (Strings(np.zeros((2, 3)), np.zeros(2, np.int32)), r"X.letters must be \[n, T\] integers"),
+        (Strings(np.zeros((2, 3), int), np.zeros(3, int)), r"X.length must be \[n = 2\] integers"),
         (Strings(np.zeros((2, 3), int), np.array([1, 4])), r"X.length\[1\] is 4: expected 0..3"),
     ],
 )

@@ -14,8 +14,7 @@ import jaxstruct as js
 from tests.lib.refusals import refused
 from tests.losses.perturbed_steps import check_perturbed_loss_falls
 from tests.rankings.cases import LABELS, ORDERS, queries, ranking_losses, table_losses
-from tests.solvers.cases import FULL
-from tests.truth.quadratic_program import solve_primal
+from tests.truth.optimum import check_optimum
 
 R = js.rankings
 
@@ -55,16 +54,8 @@ def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss, formulat
         losses.append(lost)
     truth = np.array(features), np.array(losses), np.full(5, 24)
     data = R.prepare(rows, relevances, loss=loss, dtype="float64")
-    optimum = solve_primal(formulation, *truth, 20.0).objective
-    found = js.fit(*data, formulation, 20.0, tolerance=1e-7, settings=FULL)
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=1e-6)
-    if formulation != "svm1_margin":
-        oracles = data.problem.oracles._replace(best_above=None)
-        searched = data.problem._replace(oracles=oracles), *data[1:]
-        found = js.fit(*searched, formulation, 20.0, tolerance=1e-7, settings=FULL)
-        assert found.status is js.Status.INEXACT_ORACLE
-        assert found.dual <= optimum * (1 + 1e-9) <= found.primal * (1 + 2e-9)
+    gap = None if formulation == "svm1_margin" else -1e-9
+    check_optimum(data, formulation, 20.0, truth, 1e-7, 1e-6, gap_of_search=gap)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +80,7 @@ def test_labels_reach_the_optimum_of_the_quadratic_program(x64, loss, at, formul
     truth = np.array(features), np.array(losses), np.full(2, 31)
     options = {"loss": loss, "at": at, "dtype": "float64"}
     data = R.prepare_samples(samples, labels, constant=0.0, **options)
-    optimum = solve_primal(formulation, *truth, 15.0).objective
-    found = js.fit(*data, formulation, 15.0, tolerance=1e-7, settings=FULL)
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=1e-6)
+    check_optimum(data, formulation, 15.0, truth, 1e-7, 1e-6)
 
 
 @pytest.mark.smoke

@@ -14,8 +14,7 @@ from jaxstruct.segments import SegmentPotentials, SegmentTheta, losses, segment_
 from tests.lib.enumeration import row
 from tests.lib.refusals import refused
 from tests.segments.oracles.truth import L, S, T, codes, delta, divisions, level, scores
-from tests.solvers.cases import FULL
-from tests.truth.quadratic_program import solve_primal
+from tests.truth.optimum import check_optimum
 
 M, PHRASES, D = 2, 3, 2
 
@@ -286,11 +285,8 @@ def test_inner_products_are_counts_by_hand(x64, window):
 @pytest.mark.parametrize("formulation", ["svm2_slack", "svm1_margin"])
 def test_the_optimum_is_that_of_the_quadratic_program(x64, formulation):
     x, y = training_set(outside=1, dtype="float64")
-    truth = solve_primal(formulation, *enumerated(x, y, "f1", 1, 0), 5.0)
-    made = problem("f1", 1, dtype="float64")
-    found = js.fit(made, x, y, formulation, 5.0, tolerance=1e-6, settings=FULL)
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose([found.primal, found.dual], truth.objective, rtol=2e-6)
+    data = problem("f1", 1, dtype="float64"), x, y
+    check_optimum(data, formulation, 5.0, enumerated(x, y, "f1", 1, 0))
 
 
 def test_the_contract():

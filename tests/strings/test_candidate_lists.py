@@ -46,7 +46,7 @@ BAD: dict[str, tuple[Callable, str]] = {
     "lists of lists": (lambda: number_candidates([[[1]]]), "lists[0] must hold hashable outputs"),
     "no loss": (lambda: number_candidates(LISTS, TRUE, missing="best"), "needs loss, a function"),
     "choice": (lambda: number_candidates(LISTS, TRUE, missing="drop"), "missing is 'drop'"),
-    "count": (lambda: number_candidates(LISTS, TRUE[:2]), "true_outputs are 2, lists 3"),
+    "count": (lambda: number_candidates(LISTS, TRUE[:2]), "of n = 3 lists, got 2"),
     "table": (lambda: number_candidates(LISTS, table=["a"], shared=False), "shared numbers"),
 }
 

@@ -38,7 +38,7 @@ def test_rows_alone_are_known_by_their_places() -> None:
 WRONG = {
     "no candidate": (lambda: ENCODING.outputs(["good", "q"], LISTS), r"right\[1\] must be a cand"),
     "names alone": (lambda: ENCODING.outputs(RIGHT), r"right\[0\] must be a position >= 0 in its"),
-    "count": (lambda: ENCODING.outputs(["good"], LISTS), "right are 1, lists 2"),
+    "count": (lambda: ENCODING.outputs(["good"], LISTS), "right must be of n = 2 lists, got 1"),
     "empty list": (lambda: ENCODING.inputs([{}, LISTS[1]]), r"numbers\[0\] has no candidate"),
     "no list": (lambda: prepare("ab", "ab"), "lists must be n lists of candidates"),
 }

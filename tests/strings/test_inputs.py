@@ -79,9 +79,9 @@ BAD: dict[str, tuple[Callable, str]] = {
     "rows": (lambda: feature_inputs(LISTS, np.zeros((5, 2))), "5 rows for 6 candidates"),
     "row lists": (
         lambda: feature_inputs(LISTS, [np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, 2))]),
-        r"features\[1\] has 2 rows, numbers\[1\] 1 candidates",
+        r"features\[1\] has 2 entries, but numbers\[1\] has 1: one each",
     ),
-    "inputs": (lambda: feature_inputs(LISTS, [np.zeros((2, 2))]), "of 1 inputs, numbers of 3"),
+    "inputs": (lambda: feature_inputs(LISTS, [np.zeros((2, 2))]), "of n = 3 numbers, got 1"),
     "padded": (lambda: feature_inputs(LISTS, np.zeros((3, 2, 2))), r"\[n, K, ..\] = \[3, 3"),
     "no d": (
         lambda: feature_inputs(LISTS, SparseFeatures(np.zeros((6, 1), int), np.ones((6, 1)))),

@@ -51,6 +51,6 @@ def test_outputs_of_inputs_to_come_and_what_does_not_fit() -> None:
     refused("right has 'da'", data.encoding.outputs, ["da"])
     refused(r"got pairs\[1\] = 'abab'", prepare, *kernels, [PAIRS[0], "abab"], SHORT[:2])
     refused(r"got pairs\[0\] = \('abab', 'ab'\)", prepare, *kernels, [("abab", "ab")], SHORT[:1])
-    refused("right must be n = 6 texts, one a pair, got 1", prepare, *kernels, PAIRS, SHORT[:1])
+    refused("right must be of n = 6 pairs, got 1", prepare, *kernels, PAIRS, SHORT[:1])
     refused("outputs must be texts, got 3", prepare, *kernels, [("abab", [3])], ["ab"])
     refused("kernel must be a Partial", prepare, np.dot, K.spectrum(1), PAIRS, SHORT)

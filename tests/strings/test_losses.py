@@ -41,7 +41,7 @@ BAD: dict[str, tuple[Callable, str]] = {
     "negative": (lambda: checked_loss(np.array([0.0, -1.0])), "loss[1] is -1"),
     "nan": (lambda: loss_table("ab", lambda a, b: np.nan), "loss[0, 0] is nan"),
     "shape": (lambda: checked_loss(np.zeros((2, 3))), "loss must be [M] or [M, M] numbers, got"),
-    "count": (lambda: candidate_losses([["a"]], [], max), "true_outputs are 0, lists 1"),
+    "count": (lambda: candidate_losses([["a"]], [], max), "of n = 1 lists, got 0"),
     "words": (lambda: checked_loss("f1"), "loss is 'f1'; expected \"zero_one\""),
     "function": (lambda: checked_loss(max), "strings.loss_table"),
 }

@@ -71,18 +71,12 @@ def matching_of(table: Table, choices: Array, R: int) -> Array:
     return jnp.where(table.flipped, turned, straight[:R].astype(jnp.int32))
 
 
-def cheapest(table: Table) -> tuple[Array, Array]:
-    """(what each row takes [N], whether every row could take something)."""
-    choices = cheapest_assignment(jax.lax.stop_gradient(table.costs), table.count)
-    waits = (choices < 0) & (jnp.arange(choices.shape[0]) < table.count)
-    return choices, ~jnp.any(waits)
-
-
 def matched(
     table: Table, pairs: Array, sizes: Array, rows: Any, columns: Any
 ) -> tuple[Matching, Array]:
     """The cheapest matching of a table, scored by the potentials, and what its rows take."""
-    choices, possible = cheapest(table)
+    choices = cheapest_assignment(jax.lax.stop_gradient(table.costs), table.count)
+    possible = jnp.all((choices >= 0) | (jnp.arange(len(choices)) >= table.count))
     y = jnp.where(possible, matching_of(table, choices, pairs.shape[0]), NONE)
     score = score_matching(pairs, y, sizes, rows, columns)
     return Matching(y, jnp.where(possible, score, -jnp.inf)), choices

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial, reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -121,6 +121,7 @@ def _scores_of_levels(
 
 def _score_and_value(
     found: BestLevel,
+    costs: Array | None,
     potentials: ChainPotentials,
     y_true: Array,
     length: Array,
@@ -128,7 +129,7 @@ def _score_and_value(
     slopes: Array,
     valid: Array,
 ) -> tuple[Array, Array]:
-    del y_true, valid
+    del costs, y_true, valid
     score = score_labels(potentials, found.labels, length)
     score = jnp.where(found.score > -jnp.inf, score, 0)
     return score, offsets[found.level] + slopes[found.level] * score
@@ -141,12 +142,8 @@ def _of_levels(levels: int) -> Callable:
 
 @cache
 def _best(kinds: tuple[int, ...] | None) -> Callable:
-    def scores(found: BestLevel, costs: Any, *rest: Any) -> tuple[Array, Array]:
-        del costs
-        return _score_and_value(found, *rest)
-
     columns = COLUMNS if kinds else recursion.COLUMNS
-    return of_one_example(in_column_blocks(partial(_best_kernel, kinds), columns), scores)
+    return of_one_example(in_column_blocks(partial(_best_kernel, kinds), columns), _score_and_value)
 
 
 def _check_levels(levels: int, least: int) -> None:

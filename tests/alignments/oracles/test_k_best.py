@@ -12,7 +12,7 @@ import pytest
 from jaxstruct.alignments.oracles.k_best import FEW, k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials, score_operations
-from tests.alignments.oracles.test_pairwise import CASES, M, N, cases, features
+from tests.alignments.oracles.test_pairwise import CASES, M, N, by_size, cases
 from tests.lib.refusals import refused
 
 K = 7
@@ -27,13 +27,10 @@ def _ways(local):
 
 def _of_all(potentials, lengths, local):
     """[CASES, K] the K largest F by enumeration, -inf beyond the last alignment."""
-    pairs, opened, later = (np.asarray(leaf, float) for leaf in potentials)
-    w = np.concatenate([pairs.reshape(CASES, -1), -opened[:, None], -later[:, None]], axis=1)
     top = np.full((CASES, K), -np.inf)
-    for m, n in np.unique(lengths, axis=0):
-        own = np.all(lengths == (m, n), axis=1)
-        every = -np.sort(-(w[own] @ features(m, n, local).T), axis=1)[:, :K]
-        top[own, : every.shape[1]] = every
+    for _, rows, F, _ in by_size(potentials, lengths, local):
+        every = -np.sort(-F, axis=1)[:, :K]
+        top[rows, : every.shape[1]] = every
     return top
 
 

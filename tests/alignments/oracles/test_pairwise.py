@@ -41,6 +41,16 @@ def features(m, n, local):
     return np.array(rows, float)
 
 
+def by_size(potentials, lengths, local):
+    """Of each size (m, n): it, the rows of its cases, F [rows, K] of all alignments, features."""
+    pairs, opened, later = (np.asarray(leaf, float) for leaf in potentials)
+    w = np.concatenate([pairs.reshape(CASES, -1), -opened[:, None], -later[:, None]], axis=1)
+    for m, n in np.ndindex(M + 1, N + 1):
+        rows, used = np.flatnonzero((lengths == (m, n)).all(axis=1)), features(m, n, local)
+        assert len(rows) > 100
+        yield (m, n), rows, w[rows] @ used.T, used
+
+
 @cache
 def place_of(m, n, local):
     """{(operations, begin): its row of `features`}."""
@@ -97,11 +107,8 @@ def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local)
     found = jax.tree.map(np.asarray, found)
     real = found.operations != PADDING
     assert (real[:, 1:] <= real[:, :-1]).all()
-    pairs, gaps = (leaf.astype(float) for leaf in (potentials.pairs, np.stack(potentials[1:], 1)))
-    w = np.concatenate([pairs.reshape(CASES, -1), -gaps], axis=1)
-    for m, n in np.ndindex(M + 1, N + 1):
-        rows = np.flatnonzero((lengths == (m, n)).all(axis=1))
-        F, place = w[rows] @ features(m, n, local).T, place_of(m, n, local)
+    for size, rows, F, _ in by_size(potentials, lengths, local):
+        place = place_of(*size, local)
         outputs = [
             (tuple(found.operations[c][real[c]].tolist()), tuple(found.begin[c].tolist()))
             for c in rows
@@ -109,7 +116,6 @@ def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local)
         reached = F[np.arange(len(rows)), [place[output] for output in outputs]]
         np.testing.assert_allclose(found.score[rows], F.max(axis=1), rtol=0, atol=1e-12)
         np.testing.assert_allclose(reached, F.max(axis=1), rtol=0, atol=1e-12)
-        assert len(rows) > 100
     assert (found.score > 0).any()
     assert {PAIR, DELETE, INSERT} <= set(np.unique(found.operations))
 

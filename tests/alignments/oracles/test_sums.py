@@ -11,8 +11,9 @@ import pytest
 
 from jaxstruct.alignments.oracles.sums import log_partition, marginals, sample
 from jaxstruct.alignments.potentials import AlignmentPotentials
-from tests.alignments.oracles.test_pairwise import CASES, M, N, cases, features
+from tests.alignments.oracles.test_pairwise import M, N, by_size, cases
 from tests.alignments.oracles.truth import every, score
+from tests.lib.enumeration import Listed, check_samples
 
 each = pytest.mark.parametrize("local", [True, False])
 DRAWS = 20_000
@@ -24,12 +25,7 @@ DRAWS = 20_000
 def test_sums_are_those_of_enumeration(x64, dtype, tolerance, local):
     potentials, lengths = cases(dtype, False)
     found = jax.jit(jax.vmap(partial(marginals, local=local)))(potentials, lengths)
-    pairs, opened, later = (np.asarray(leaf, float) for leaf in potentials)
-    w = np.concatenate([pairs.reshape(CASES, -1), -opened[:, None], -later[:, None]], axis=1)
-    for m, n in np.unique(lengths, axis=0):
-        own = np.all(lengths == (m, n), axis=1)
-        used = features(m, n, local)
-        scores = w[own] @ used.T
+    for _, own, scores, used in by_size(potentials, lengths, local):
         top = scores.max(axis=1, keepdims=True)
         weights = np.exp(scores - top)
         logs = top[:, 0] + np.log(weights.sum(axis=1))
@@ -44,7 +40,7 @@ def test_sums_are_those_of_enumeration(x64, dtype, tolerance, local):
 
 @each
 def test_samples_have_their_probabilities(x64, local):
-    """Chi-square over all alignments of 3 and 2 letters, one pair forbidden."""
+    """Of all alignments of 3 and 2 letters, one pair forbidden."""
     random = np.random.default_rng(3)
     pairs = random.normal(size=(M, N))
     pairs[1, 1] = -np.inf
@@ -52,23 +48,11 @@ def test_samples_have_their_probabilities(x64, local):
     lengths = jnp.array([3, 2])
     keys = jax.random.split(jax.random.key(0), DRAWS)
     draw = jax.jit(jax.vmap(partial(sample, potentials, lengths, local=local)))
-    operations, begin = map(np.asarray, draw(keys))
-    listed = {
-        (*ops, *[-1] * (M + N - len(ops)), *at): score(pairs, 0.4, -0.2, ops, at)
-        for ops, at in every(3, 2, local)
-    }
-    seen = dict.fromkeys(listed, 0)
-    rows, counts = np.unique(np.column_stack([operations, begin]), axis=0, return_counts=True)
-    for row, count in zip(rows.tolist(), counts, strict=True):
-        seen[tuple(row)] += int(count)  # a KeyError: no alignment
-    F = np.array(list(listed.values()))
-    p = np.exp(F - F.max()) / np.exp(F - F.max()).sum()
-    counts = np.array(list(seen.values()))
-    assert (counts[p == 0] == 0).all() and counts.sum() == DRAWS
-    common = p * DRAWS >= 5
-    chi = np.sum((counts - DRAWS * p)[common] ** 2 / (DRAWS * p[common]))
-    degrees = common.sum()
-    assert chi < degrees + 5 * np.sqrt(2 * degrees), (chi, degrees)
+    outputs = every(3, 2, local)
+    rows = [[*ops, *[-1] * (M + N - len(ops)), *at] for ops, at in outputs]
+    scores = [score(pairs, 0.4, -0.2, *output) for output in outputs]
+    listed = Listed([np.array(rows)], [np.array(scores)], np.zeros(1, bool))
+    check_samples(listed, [leaf[None] for leaf in draw(keys)], freedom=10)
 
 
 def test_the_derivative_of_log_z_is_finite_where_pairs_are_forbidden():
