@@ -32,7 +32,7 @@ from jaxstruct.strings.encoding import CandidateEncoding
 from jaxstruct.strings.kernel_encoding import KernelCandidateEncoding
 from jaxstruct.trees import Binarisation, Grammar, TreeEncoding
 from jaxstruct.trees.phrases.binarisation import check_binarisation
-from jaxstruct.trees.phrases.grammar import check_sound
+from jaxstruct.trees.phrases.grammar import fields_of, grammar_of
 from jaxstruct.trees.phrases.unknown_words import UnknownWords, check_unknown_words
 
 
@@ -128,7 +128,7 @@ ENCODINGS = (
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
     "labels": record_of(LabelCodec, None, lambda own: fit_codec([], own.classes)),
-    "grammar": record_of(Grammar, None, check_sound),
+    "grammar": Record(Grammar, grammar_of, fields_of),
     "binarisation": record_of(Binarisation, None, check_binarisation),
     "unknown_words": record_of(UnknownWords, None, check_unknown_words),
     "alphabet": record_of(Alphabet, None, lambda own: alphabet(own.letters)),

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxstruct.core.checks import as_list, check_record, distinct_texts, text_of
+from jaxstruct.core.plain_values import check_fields
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import AnyArray
 from jaxstruct.trees.phrases.binarisation import (
@@ -186,22 +187,40 @@ _ARRAYS = {
 """Axes and dtypes; S symbols, R rules, Q lexical rules."""
 
 
-def check_sound(grammar: Grammar) -> None:
-    """Raises a ValueError unless the fields of a grammar, such as a file has, hold together."""
+def fields_of(grammar: Grammar) -> dict[str, Any]:
+    """Returns the fields by name as files hold them, arrays as lists."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in grammar._asdict().items()
+    }
+
+
+def grammar_of(fields: dict[str, Any]) -> Grammar:
+    """Returns the grammar of such fields.
+
+    Raises:
+      ValueError: they are others, rules are out of order, repeated or of numbers that do not exist,
+        or an option does not fit.
+    """
+    check_fields(fields, Grammar._fields)
     for name in ("symbols", "terminals", "uncounted"):
-        distinct_texts(name, getattr(grammar, name))
-    sizes = {"S": len(grammar.symbols), "V": len(grammar.terminals)}
+        distinct_texts(name, fields[name])
+    check_binarisation(fields["binarisation"])
+    if fields["unknown_words"] is not None:
+        check_unknown_words(fields["unknown_words"])
+    sizes, tables = {"S": len(fields["symbols"]), "V": len(fields["terminals"])}, {}
     for name, (axes, dtype) in _ARRAYS.items():
-        table = getattr(grammar, name)
-        array(name, table, axes, sizes=sizes, within=range(np.iinfo(dtype).max + 1))
-        if table.dtype != dtype:
-            raise ValueError(f"{name} is {table.dtype}, expected {np.dtype(dtype)}")
+        none = np.zeros([0, *map(int, axes.split()[1:])], dtype)
+        within = range(np.iinfo(dtype).max + 1)
+        table = array(name, fields[name] or none, axes, sizes=sizes, within=within)
+        tables[name] = table.astype(dtype)
     for name, ends in (("binary_rules", "SSS"), ("lexical_rules", "SV")):
-        table, most = getattr(grammar, name), [sizes[letter] for letter in ends]
+        table, most = tables[name], [sizes[letter] for letter in ends]
         refuse(name, table, table >= most, f"below {most}, the symbols and terminals")
         falls = np.zeros(len(table), bool)
         falls[1:] = [b <= a for a, b in pairwise(table.tolist())]
         refuse(name, table, falls, "more than before it: each rule once, in ascending order")
+    return Grammar(**{**fields, **tables})
 
 
 def _number(
