@@ -229,10 +229,7 @@ RULES = read_grammar(TREES).binary_rules
     (dict(root_counts=np.ones(1, int)), r"root_counts must be \[S = 13\] integers"),
 ])  # fmt: skip
 def test_what_is_no_grammar_is_refused(change: dict, message: str) -> None:
-    change = {
-        name: getattr(value, "tolist", lambda value=value: value)()
-        for name, value in change.items()
-    }
+    change = {name: np.asarray(value).tolist() for name, value in change.items()}
     refused(message, grammar_of, FIELDS | change)
 
 
