@@ -22,10 +22,9 @@ from jaxstruct.alignments.potentials import AlignmentPotentials
 from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.sums import marginals
-from jaxstruct.trees.oracles.chart_levels import NodeCounts, inner_sizes
 from jaxstruct.trees.oracles.inside_outside import rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
-from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
+from jaxstruct.trees.oracles.tree_levels import tree_levels
 from tests.chains.oracles import truth as chains
 from tests.solvers.cases import random_case
 from tests.trees.oracles import truth as trees
@@ -42,7 +41,7 @@ CHAIN = {
 TREE = {
     "k best": partial(k_best_trees, k=2),
     "marginals": rule_marginals,
-    "levels": best_of_tree_levels,
+    "levels": partial(tree_levels, levels=FEW_TOKENS.tokens),
 }
 
 
@@ -93,24 +92,17 @@ def test_chain_oracles(name, number):
 @pytest.mark.parametrize("name", TREE)
 def test_tree_oracles(name):
     """Odd seeds have integer potentials."""
-    sizes, several = inner_sizes(FEW_TOKENS.tokens), []
+    several = []
     for seed in (2, 3):
         given = trees.cases(trees.OVER_SPANS, FEW_TOKENS, seed)
         potentials = trees.as_dtype(given.potentials, "float32")
-        axes, arguments = (None, given.axes, 0), (given.rules, potentials, given.length)
+        axes, arguments = [None, given.axes, 0], [given.rules, potentials, given.length]
         if name == "levels":
-            random = np.random.default_rng(0)
-            lines = random.integers(-2, 3, (2, 50, sizes.matched[-1])).astype(np.float32)
-            counts = random.random((50, *potentials.spans.shape[1:])) < 0.5
-            axes, arguments = axes + (0, 0, 0), (*arguments, counts, lines[0], np.abs(lines[1]))
+            axes.insert(2, 0)
+            counts = np.random.default_rng(0).random((50, *potentials.spans.shape[1:])) < 0.5
+            arguments.insert(2, counts)
         several.append((arguments, np.full(50, seed % 2 == 1)))
-
-    def best_level(rules, potentials, length, counts, offsets, slopes):
-        found = NodeCounts(counts)
-        return best_of_tree_levels(rules, potentials, found, length, sizes, offsets, slopes)
-
-    oracle = best_level if name == "levels" else TREE[name]
-    assert_the_same(jax.vmap(oracle, axes), *several)
+    assert_the_same(jax.vmap(TREE[name], tuple(axes)), *several)
 
 
 @pytest.mark.thorough

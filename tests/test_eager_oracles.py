@@ -17,7 +17,6 @@ import pytest
 from jaxstruct import dependencies, graphs, trees
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.graphs.oracles import enumeration
-from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts
 from tests.test_never_read import CASES
 
 
@@ -44,9 +43,7 @@ EDGES = np.array([[0, 1], [1, 2]])
 MORE: dict[str, tuple[Callable, Any]] = {
     "trees.score_tree": (lambda p: trees.score_tree(RULES, p, TREE, 4), CHART),
     "trees.tree_levels": (
-        lambda p: trees.tree_levels(
-            RULES, p, NodeCounts(np.ones((4, 4, 3), int)), 4, LevelSizes((2, 4, 6, 8))
-        ), CHART,
+        lambda p: trees.tree_levels(RULES, p, np.ones((4, 4, 3), int), 4, 8), CHART,
     ),
     "graphs.all_scores": (
         lambda p: enumeration.all_scores(

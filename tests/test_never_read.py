@@ -47,8 +47,7 @@ from jaxstruct.graphs.oracles import k_best as graphs_k_best
 from jaxstruct.rankings.oracles import contingency, orders
 from jaxstruct.rankings.structure import SampleTheta
 from jaxstruct.segments.oracles.decoding import level_scores
-from jaxstruct.trees.oracles import cky, inside_outside, k_best_trees
-from jaxstruct.trees.oracles import sampling as trees_sampling
+from jaxstruct.trees.oracles import inside_outside, k_best_trees
 from tests.dependencies.cases import prepared, treebank
 from tests.graphs.random_graphs import stacked_plans
 from tests.lib.thorough import thorough_after
@@ -146,12 +145,12 @@ def _trees(by_span: bool) -> Case:
         over = [np.broadcast_to(spans, (T, T, size)) for size in (R, symbols)]
         read = read._replace(rules=over[0], spans=over[1])
     return Case(given, read, {
-        "best": _slopes(lambda p: cky.cky(rules, p, N).score),
-        "tree": lambda p: cky.cky(rules, p, N).tree,
+        "best": _slopes(lambda p: k_best_trees.cky(rules, p, N).score),
+        "tree": lambda p: k_best_trees.cky(rules, p, N).tree,
         "k best": lambda p: k_best_trees.k_best_trees(rules, p, N, 3),
         "log Z": _slopes(lambda p: inside_outside.log_partition(rules, p, N)),
         "marginals": lambda p: inside_outside.rule_marginals(rules, p, N),
-        "sample": lambda p: trees_sampling.sample_tree(rules, p, N, KEY),
+        "sample": lambda p: inside_outside.sample_tree(rules, p, N, KEY),
     })  # fmt: skip
 
 

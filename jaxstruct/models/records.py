@@ -30,8 +30,10 @@ from jaxstruct.rankings.encoding import RankingEncoding, SampleEncoding
 from jaxstruct.segments import SegmentEncoding
 from jaxstruct.strings.encoding import CandidateEncoding
 from jaxstruct.strings.kernel_encoding import KernelCandidateEncoding
-from jaxstruct.trees import Grammar, TreeEncoding
-from jaxstruct.trees.phrases.grammar_files import grammar_text, parse_grammar
+from jaxstruct.trees import Binarisation, Grammar, TreeEncoding
+from jaxstruct.trees.phrases.binarisation import check_binarisation
+from jaxstruct.trees.phrases.grammar import fields_of, grammar_of
+from jaxstruct.trees.phrases.unknown_words import UnknownWords, check_unknown_words
 
 
 def _features(fields: dict[str, Any]) -> FeatureEncoding:
@@ -55,11 +57,6 @@ def _features_fields(features: FeatureEncoding) -> dict[str, Any]:
         "kind": features.kind, "names": names, "columns": features.columns,
         "constant": features.constant,
     }  # fmt: skip
-
-
-def _grammar(fields: dict[str, Any]) -> Grammar:
-    check_fields(fields, ("text",))
-    return parse_grammar(fields["text"], "grammar")
 
 
 def _decisions(fields: dict[str, Any]) -> Decisions:
@@ -131,7 +128,9 @@ ENCODINGS = (
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
     "labels": record_of(LabelCodec, None, lambda own: fit_codec([], own.classes)),
-    "grammar": Record(Grammar, _grammar, lambda grammar: {"text": grammar_text(grammar)}),
+    "grammar": Record(Grammar, grammar_of, fields_of),
+    "binarisation": record_of(Binarisation, None, check_binarisation),
+    "unknown_words": record_of(UnknownWords, None, check_unknown_words),
     "alphabet": record_of(Alphabet, None, lambda own: alphabet(own.letters)),
     "constraints": Record(
         Constraints, _constraints, lambda c: {k: np.asarray(v) for k, v in c._asdict().items()}

@@ -2,11 +2,9 @@
 
 from jaxstruct.trees.encoding import TreeEncoding, prepare
 from jaxstruct.trees.inference import TreeProbabilities
-from jaxstruct.trees.oracles.cky import cky
-from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
-from jaxstruct.trees.oracles.k_best_trees import k_best_trees
-from jaxstruct.trees.oracles.sampling import sample_tree
-from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels, level_trees, tree_levels
+from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals, sample_tree
+from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees
+from jaxstruct.trees.oracles.tree_levels import tree_levels
 from jaxstruct.trees.parts import SentenceInput, TreeTheta
 from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
@@ -36,7 +34,6 @@ __all__ = [
     "TreeEncoding",
     "TreePotentials",
     "TreeTheta",
-    "best_of_tree_levels",
     "binarise",
     "cky",
     "clean",
@@ -47,7 +44,6 @@ __all__ = [
     "grammar_potentials",
     "k_best_trees",
     "leaves",
-    "level_trees",
     "log_partition",
     "read_grammar",
     "read_tree",

@@ -8,12 +8,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import checked_dtype, checked_size, text_of
+from jaxstruct.core.checks import as_list, check_record, checked_dtype, checked_size
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
-from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
+from jaxstruct.trees.phrases.grammar import Grammar, check_tokens
 from jaxstruct.trees.phrases.integer_trees import Encoding, fault
 
 _PADDED, _TREES = "; see sentence_inputs, which pads them", "; see tree_outputs"
@@ -27,18 +27,19 @@ def check_lengths(rows: Iterable[Any], tokens: int | None, name: str = "sentence
             raise ValueError(f"{name}[{place}] has {len(row)} tokens, expected {wanted}")
 
 
-def check_sentence_arguments(grammar: Grammar, sentences: object, tokens: int | None) -> None:
-    """Raise ValueError unless these are a grammar, lists of str, and T >= 2 (or None)."""
-    check_grammar(grammar)
+def checked_sentences(grammar: Grammar, sentences: Any, tokens: int | None) -> list[Any]:
+    """The sentences, lists of str, where there are a grammar and T >= 2 (or None), too.
+
+    Raises:
+      ValueError: one of them is none.
+    """
+    check_record("grammar", grammar, Grammar, "read_grammar")
     if tokens is not None:
         checked_size("tokens", tokens, 2)
-    if isinstance(sentences, str) or not isinstance(sentences, (list, tuple, np.ndarray)):
-        raise ValueError(
-            "sentences must be a list of lists of str, one list a sentence, got "
-            f"{text_of(sentences)}"
-        )
-    for row, sentence in enumerate(sentences):
+    listed = as_list("sentences", sentences, "a list of lists of str, one list a sentence")
+    for row, sentence in enumerate(listed):
         check_tokens(sentence, f"sentences[{row}]")
+    return listed
 
 
 def check_spans(
@@ -95,7 +96,7 @@ def checked_options(
     Raises:
       ValueError: as there.
     """
-    check_grammar(grammar)
+    check_record("grammar", grammar, Grammar, "read_grammar")
     if not len(grammar.binary_rules):
         raise ValueError("grammar has no binary rule: there are no trees to learn")
     if longest is not None:

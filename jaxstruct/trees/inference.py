@@ -19,8 +19,8 @@ from jaxstruct.core.derived_inference import positions
 from jaxstruct.core.finite import inf_unless
 from jaxstruct.core.types import AnyArray, Array, BinaryTree
 from jaxstruct.trees.losses import Stratification
+from jaxstruct.trees.oracles.inside_outside import sample_tree
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
-from jaxstruct.trees.oracles.sampling import sample_tree
 from jaxstruct.trees.parts import (
     GrammarTables,
     SentenceInput,

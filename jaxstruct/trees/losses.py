@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,25 +31,10 @@ from jax.typing import DTypeLike
 
 from jaxstruct.core.checks import check_choice, checked_size
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.chart_levels import LevelSizes, capped_sizes, inner_sizes
 from jaxstruct.trees.parts import GrammarTables, inner_parents
-from jaxstruct.trees.phrases.grammar import Grammar, label_counts
+from jaxstruct.trees.phrases.grammar import Grammar, LabelCounts, label_counts
 
 NAMES = ("zero_one", "node_f1", "all_node_f1", "f1")
-
-
-class Constituents(NamedTuple):
-    """What nodes stand for, by symbol.
-
-    Fields:
-      inner: [S, L] how often a node over two tokens or more stands for each of L labels.
-      token: [S, L] the same over one token.
-      counts: [S] int32 how many constituents a node stands for, whichever of the two it is.
-    """
-
-    inner: Array
-    token: Array
-    counts: Array
 
 
 def node_list(tables: GrammarTables, y: BinaryTree) -> tuple[Array, Array, Array]:
@@ -64,12 +48,6 @@ def node_list(tables: GrammarTables, y: BinaryTree) -> tuple[Array, Array, Array
 def same_tree(a: BinaryTree, b: BinaryTree) -> Array:
     """Whether two trees are the same in every node."""
     return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(lambda x, y: jnp.all(x == y), a, b))))
-
-
-def f1_loss(matched: Array, predicted: Array, gold: Array, dtype: DTypeLike) -> Array:
-    """1 - 2 m / (p + g), 0 where there are no constituents at all."""
-    total = (predicted + gold).astype(dtype)
-    return jnp.where(total > 0, 1 - 2 * matched.astype(dtype) / jnp.maximum(total, 1), 0)
 
 
 def true_symbols(tables: GrammarTables, y_true: BinaryTree) -> Array:
@@ -91,7 +69,7 @@ class Stratification:
       most: for "f1", most constituents of a tree over w = 1 .. T tokens, rising; else ().
     """
 
-    parts: Constituents | None
+    parts: LabelCounts | None
     name: str
     most: tuple[int, ...] = ()
 
@@ -110,6 +88,13 @@ class Stratification:
         """Whether there is a last level for the trees y != y_true of loss 0; see the module."""
         return self.name == "node_f1"
 
+    @property
+    def standing(self) -> Array:
+        """[S] int32 how many constituents a node stands for, over one token or over several."""
+        assert self.parts is not None, "f1 counts constituents"
+        inner, token = (jnp.sum(table, axis=1, dtype=jnp.int32) for table in self.parts)
+        return jnp.maximum(inner, token)  # of another width a symbol stands for none
+
     def check_additive(self) -> None:
         """Raise ValueError where no node has a share of its own in the loss."""
         if not self.is_additive:
@@ -127,30 +112,28 @@ class Stratification:
         """What missing one of the true nodes costs in scale Delta."""
         return scale / jnp.maximum(self.nodes(y_true), 1)
 
-    def sizes(self, tokens: int) -> LevelSizes:
-        """How many levels the trees over so many (padded) tokens have."""
-        if self.name == "zero_one":
-            return capped_sizes(tokens, 1)
-        if self.name == "node_f1":
-            return inner_sizes(tokens)
-        if self.name == "all_node_f1":
-            return LevelSizes(tuple(2 * w for w in range(1, tokens + 1)))
-        values = tuple(count + 1 for count in self.most[:tokens])
-        return LevelSizes(values, values)
+    def sizes(self, tokens: int) -> tuple[int, ...]:
+        """(M,), or (P, M), how many levels the trees over so many (padded) tokens have."""
+        if self.name == "f1":
+            return (self.most[tokens - 1] + 1,) * 2
+        return ({"zero_one": 2, "node_f1": tokens, "all_node_f1": 2 * tokens}[self.name],)
 
     def levels(self, tables: GrammarTables, y_true: BinaryTree, dtype: DTypeLike) -> Array:
         """[M] or [P, M] Delta of each level, 0 where it has no tree or is that of the true one.
 
         The trees y != y_true of loss 0 are in none of them.
         """
-        m = jnp.arange(self.sizes(y_true.symbols.shape[0]).matched[-1])
+        m = jnp.arange(self.sizes(y_true.symbols.shape[0])[-1])
         if self.name == "zero_one":  # no node is missed, or one at least
             return m.astype(dtype)
         if self.is_additive:
             most = self.nodes(y_true)
             return jnp.where(m < most, 1 - m.astype(dtype) / jnp.maximum(most, 1), 0)
-        p, m, gold = m[:, None], m[None], self._constituents(tables, y_true)
-        return jnp.where((m <= p) & (m <= gold), f1_loss(m, p, gold, dtype), 0)
+        symbols = node_list(tables, y_true)[2]
+        gold = jnp.sum(jnp.where(symbols >= 0, self.standing[symbols], 0), dtype=jnp.int32)
+        p, m = m[:, None], m[None]
+        losses = 1 - 2 * m.astype(dtype) / jnp.maximum(p + gold, 1)
+        return jnp.where((m <= p) & (m <= gold) & (p + gold > 0), losses, 0)
 
     def matched(
         self, tables: GrammarTables, y_true: BinaryTree, first: Array, last: Array, symbol: Array
@@ -167,11 +150,14 @@ class Stratification:
                   for each in (jnp.maximum(true, 0), symbol)]  # fmt: skip
         return jnp.where(true >= 0, jnp.sum(jnp.minimum(*shared), axis=-1, dtype=jnp.int32), 0)
 
-    def _constituents(self, tables: GrammarTables, y: BinaryTree) -> Array:
-        """How many constituents the nodes of a tree stand for."""
-        assert self.parts is not None, "f1 counts constituents"
-        symbols = node_list(tables, y)[2]
-        return jnp.sum(jnp.where(symbols >= 0, self.parts.counts[symbols], 0), dtype=jnp.int32)
+    def counts(
+        self, tables: GrammarTables, y_true: BinaryTree, first: Array, last: Array, symbol: Array
+    ) -> Array:
+        """What nodes add to the level, int32; of a pair (p, m) to p M + m."""
+        matched = self.matched(tables, y_true, first, last, symbol).astype(jnp.int32)
+        if self.parts is None:
+            return matched
+        return matched + self.standing[symbol] * self.sizes(y_true.symbols.shape[0])[1]
 
     def loss(
         self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: DTypeLike
@@ -180,13 +166,8 @@ class Stratification:
         if self.name == "zero_one":
             return (~same_tree(y_true, y)).astype(dtype)
         first, last, symbol = node_list(tables, y)
-        own = jnp.where(symbol >= 0, self.matched(tables, y_true, first, last, symbol), 0)
-        matched = jnp.sum(own, dtype=jnp.int32)
-        if self.is_additive:
-            nodes = self.nodes(y_true)
-            return (nodes - matched).astype(dtype) / jnp.maximum(nodes, 1)
-        predicted, gold = (self._constituents(tables, each) for each in (y, y_true))
-        return f1_loss(matched, predicted, gold, dtype)
+        own = jnp.where(symbol >= 0, self.counts(tables, y_true, first, last, symbol), 0)
+        return self.levels(tables, y_true, dtype).reshape(-1)[jnp.sum(own, dtype=jnp.int32)]
 
     def check_tokens(self, tokens: int) -> None:
         """Raise ValueError where sentences are padded to more tokens than the levels allow for."""
@@ -238,10 +219,5 @@ def stratification(grammar: Grammar, loss: str, longest: int | None) -> Stratifi
             f"grammar: the symbol {name} stands for other constituents over one token than over "
             'several, which loss "f1" cannot count: rename the label or the tag, or use node_f1'
         )
-    counts = np.where(inner, grammar.constituents, grammar.token_constituents)
-    shared = label_counts(grammar)
-    parts = Constituents(
-        jnp.asarray(shared.inner, jnp.int32), jnp.asarray(shared.token, jnp.int32),
-        jnp.asarray(counts, jnp.int32),
-    )  # fmt: skip
+    parts = LabelCounts(*map(jnp.asarray, label_counts(grammar)))
     return Stratification(parts, loss, most_constituents(grammar, longest))

@@ -2,8 +2,9 @@
 
 Where the sentence has a forest it is searched: of 64 sentences of GUM the best tree takes 9 us a
 sentence and the best of all numbers of matched nodes 23, over charts 114 and 2,054. Charts have
-sums for samples and the k best, and serve potentials that no grammar file stands behind. Both
-answer alike, ties included. `Parts` are the potentials that either reads.
+sums for samples and the k best, and serve potentials that no grammar file stands behind; for levels
+all their nodes are searched as those of a forest. Both answer alike, ties included. `Parts` are the
+potentials that either reads.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ import jax.numpy as jnp
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.forests import Forest
 from jaxstruct.trees.losses import Stratification, true_symbols
-from jaxstruct.trees.oracles.chart_levels import NodeCounts
-from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.oracles.forest_sums import forest_log_partition
-from jaxstruct.trees.oracles.forest_trees import ForestScores, best_forest_tree
+from jaxstruct.trees.oracles.forest_trees import (
+    ForestScores,
+    ForestTree,
+    best_forest_tree,
+    chart_of,
+    nodes_of,
+    of_rows,
+)
 from jaxstruct.trees.oracles.inside_outside import log_partition
-from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
+from jaxstruct.trees.oracles.k_best_trees import cky
 from jaxstruct.trees.parts import GrammarTables, TreeTheta, lexical_place, tree_potentials
 from jaxstruct.trees.potentials import TreePotentials
 
@@ -37,7 +43,7 @@ def on_charts(theta: TreeTheta) -> TreeTheta:
     return theta._replace(x=theta.x._replace(forest=None))
 
 
-def nodes_of(tables: GrammarTables, theta: TreeTheta) -> tuple[Array, Array, Array]:
+def node_places(tables: GrammarTables, theta: TreeTheta) -> tuple[Array, Array, Array]:
     """(first token, last token, symbol) of all nodes: [N] of the forest, [T, T, S] of charts."""
     if theta.x.forest is None:
         T, S = theta.x.terminals.shape[0], tables.lexical.shape[1]
@@ -51,7 +57,7 @@ def parts_of(tables: GrammarTables, theta: TreeTheta) -> Parts:
     """The potentials of F."""
     if theta.x.forest is None:
         return tree_potentials(tables, theta)
-    first, last, symbol = nodes_of(tables, theta)
+    first, last, symbol = node_places(tables, theta)
     lexical = theta.lexical.at[lexical_place(tables, theta.x.terminals[first], symbol)]
     nodes = lexical.get(mode="fill", fill_value=0)
     inner = 0 if theta.spans is None else theta.spans[first, last, symbol]
@@ -60,7 +66,7 @@ def parts_of(tables: GrammarTables, theta: TreeTheta) -> Parts:
 
 
 def _less(parts: Parts, cost: Array) -> Parts:
-    """Potentials with a cost of all nodes of `nodes_of` taken off."""
+    """Potentials with a cost of all nodes of `node_places` taken off."""
     if isinstance(parts, ForestScores):
         return parts._replace(nodes=parts.nodes - cost)
     tokens = jnp.arange(cost.shape[0])
@@ -80,14 +86,14 @@ def augmented_parts(
       tables, strata: what `oracles.loss_augmented_decode` of a weighted grammar is bound to.
       theta, y_true: of one sentence. scale: a scalar.
     """
-    matched = strata.matched(tables, y_true, *nodes_of(tables, theta))
+    matched = strata.matched(tables, y_true, *node_places(tables, theta))
     cost = (strata.share(y_true, scale) * matched).astype(theta.rules.dtype)
     return _less(parts_of(tables, theta), cost)
 
 
 def parts_of_same_inner(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> Parts:
     """The potentials of F, which forbid inner nodes that the true tree lacks."""
-    first, last, symbol = nodes_of(tables, theta)
+    first, last, symbol = node_places(tables, theta)
     kept = (first == last) | (true_symbols(tables, y_true)[first, last] == symbol)
     return _less(parts_of(tables, theta), jnp.where(kept, 0, jnp.inf).astype(theta.rules.dtype))
 
@@ -96,28 +102,22 @@ def best_tree(tables: GrammarTables, theta: TreeTheta, parts: Parts) -> BinaryTr
     """The best tree."""
     if isinstance(parts, TreePotentials):
         return cky(tables.rules, parts, theta.x.length).tree
-    return best_forest_tree(forest_of(theta), parts, theta.x.terminals.shape[0]).tree
+    return best_forest_tree(nodes_of(forest_of(theta)), parts, theta.x.terminals.shape[0]).tree
 
 
 def best_of_levels(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
     parts: Parts, lines: tuple[Array, Array, Array],
-) -> tuple[BinaryTree, Array]:  # fmt: skip
-    """(tree, value) of the best level of [M] or [P, M]; lines: offsets, slopes, which count."""
-    nodes, T = nodes_of(tables, theta), y_true.symbols.shape[0]
-    matched, sizes = strata.matched(tables, y_true, *nodes), strata.sizes(T)
-    predicted = None if strata.parts is None else strata.parts.counts
+) -> ForestTree:  # fmt: skip
+    """(tree, value) of the best level of [L]; lines: offsets, slopes, which count, [L] each."""
+    places, T = node_places(tables, theta), y_true.symbols.shape[0]
+    counts = strata.counts(tables, y_true, *places)
     if isinstance(parts, TreePotentials):
-        counts = NodeCounts(matched.astype(jnp.int8), predicted)
-        found = best_of_tree_levels(tables.rules, parts, counts, theta.x.length, sizes, *lines)
+        nodes, parts = chart_of(tables.rules, parts, theta.x.length)
+        counts = of_rows(counts)
     else:
-        counts = matched.astype(jnp.int32)
-        if predicted is not None:
-            counts = counts + predicted[nodes[2]] * sizes.matched[-1]
-        found = best_forest_tree(
-            forest_of(theta), parts, T, counts, *(x.reshape(-1) for x in lines)
-        )
-    return found.tree, found.value
+        nodes = nodes_of(forest_of(theta))
+    return best_forest_tree(nodes, parts, T, counts, lines)
 
 
 def log_sum(tables: GrammarTables, theta: TreeTheta, parts: Parts) -> Array:

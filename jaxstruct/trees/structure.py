@@ -32,6 +32,7 @@ from jaxstruct.trees import losses as tree_losses
 from jaxstruct.trees.forests import Forest, forests_of
 from jaxstruct.trees.inference import tree_inference
 from jaxstruct.trees.losses import Stratification, stratification
+from jaxstruct.trees.oracles.forest_trees import ForestTree
 from jaxstruct.trees.parts import (
     NOWHERE,
     GrammarTables,
@@ -78,7 +79,7 @@ def sentence_inputs(
       ValueError: a sentence is empty or longer than T, T is less than 2, or spans or features do
         not fit.
     """
-    tree_checks.check_sentence_arguments(grammar, sentences, tokens)
+    sentences = tree_checks.checked_sentences(grammar, sentences, tokens)
     tree_checks.check_lengths(sentences, tokens)
     store = ragged([terminals_of(grammar, sentence) for sentence in sentences], -1)
     lengths = store.lengths.astype(np.int32)
@@ -207,28 +208,26 @@ def _decode(tables: GrammarTables, theta: TreeTheta) -> BinaryTree:
     return best_tree(tables, theta, parts_of(tables, theta))
 
 
-def _or_truth(found: BinaryTree, value: Array, y_true: BinaryTree) -> BinaryTree:
+def _or_truth(found: ForestTree, y_true: BinaryTree) -> BinaryTree:
     """y_true where there is no other tree."""
-    none = value == -jnp.inf
-    return jax.tree.map(lambda a, b: jnp.where(none, b, a).astype(jnp.int32), found, y_true)
+    none = found.value == -jnp.inf
+    return jax.tree.map(lambda a, b: jnp.where(none, b, a).astype(jnp.int32), found.tree, y_true)
 
 
 def _best_by_level(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta,
     y_true: BinaryTree, offsets: Array, slopes: Array,
 ) -> BinaryTree:  # fmt: skip
-    losses = strata.levels(tables, y_true, theta.rules.dtype)
-    first, second = (leaf[: losses.size].reshape(losses.shape) for leaf in (offsets, slopes))
-    lines = first, second, losses > 0
+    losses = strata.levels(tables, y_true, theta.rules.dtype).reshape(-1)
+    lines = offsets[: losses.size], slopes[: losses.size], losses > 0
     parts = parts_of(tables, theta)
-    tree, value = best_of_levels(tables, strata, theta, y_true, parts, lines)
+    found = best_of_levels(tables, strata, theta, y_true, parts, lines)
     if strata.has_level_of_no_loss:  # other trees with the same inner nodes
         lines = jnp.full(2, offsets[-1]), jnp.full(2, slopes[-1]), jnp.array([False, True])
         parts = parts_of_same_inner(tables, theta, y_true)
         last = best_of_levels(tables, tree_losses.ZERO_ONE, theta, y_true, parts, lines)
-        better = last[1] > value
-        tree, value = jax.tree.map(partial(jnp.where, better), last, (tree, value))
-    return _or_truth(tree, value, y_true)
+        found = jax.tree.map(partial(jnp.where, last.value > found.value), last, found)
+    return _or_truth(found, y_true)
 
 
 def _level_losses(

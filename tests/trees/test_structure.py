@@ -16,8 +16,8 @@ from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import read_grammar
-from jaxstruct.trees.phrases.integer_trees import encode
-from jaxstruct.trees.phrases.tree import tags
+from jaxstruct.trees.phrases.integer_trees import decode, encode
+from jaxstruct.trees.phrases.tree import constituents, tags
 from jaxstruct.trees.structure import (
     grammar_potentials,
     sentence_inputs,
@@ -276,79 +276,56 @@ def test_a_sentence_without_a_parse_gives_no_tree(x64):
     assert (found.symbols[1:, 0] >= 0).all()
 
 
-@pytest.mark.thorough
-def test_features_of_spans(x64):
-    """Psi of the additional features is the sum over nodes; their Gram matrix goes with it."""
-    D, own = 2, grammar(0)
-    problem = weighted_grammar(own, loss="node_f1", span_features=D, dtype="float64")
-    (x, y), random = examples(0), np.random.default_rng(3)
-    x = x._replace(spans=random.normal(size=(len(x.length), T, T, D)))
-    w = random_weights(problem, False)
-    decoded = predict(problem, w, x)
-
-    @jax.jit
-    @jax.vmap
-    def answers(x, y, best):
-        alone = jax.tree.map(lambda leaf: leaf[None], best)
-        return joint_feature(problem, x, y), problem.space.plane_gram(x, y, alone, best)[0]
-
-    features, grams = jax.tree.map(np.asarray, answers(x, y, decoded))
-    for i in range(len(x.length)):
-
-        def full(tree, i=i):
-            spans = np.zeros((D, len(own.symbols)))
-            for rule, begin, end in zip(tree.rules, tree.begins, tree.ends, strict=True):
-                if rule >= 0:
-                    spans[:, own.binary_rules[rule, 0]] += x.spans[i, begin, end - 1]
-            lexical_root_rules, split = psi(0, i, tree), len(flat(w)) - spans.size
-            assert len(lexical_root_rules) == split
-            return np.concatenate([lexical_root_rules, spans.ravel()])
-
-        truth, best = row_of(y, i), row_of(decoded, i)
-        np.testing.assert_allclose(flat(row_of(features, i)), full(truth), **CLOSE)
-        F = np.array([full(tree) @ flat(w) for tree in all_trees(0, i)])
-        assert full(best) @ flat(w) == pytest.approx(F.max())
-        difference = full(truth) - full(best)
-        assert grams[i] == pytest.approx(difference @ difference)
-    assert grams.max() > 1
-
-
 A, D = 2, 3
-"""Features of a token, of so many."""
+"""Features of a token, of so many; features of a span."""
 
 
 @cache
-def with_token_features():
-    """(problem, x, y, Psi of a tree of sentence i, w) with features of tokens, some of them none.
+def token_features():
+    """[tokens, A] of each sentence, some of them none."""
+    random, words = np.random.default_rng(4), [tags(tree) for tree in trees()]
+    return [random.integers(-1, D, (len(each), A)) for each in words]
 
-    Psi counts features of spans one by one, by what stands at their four edges.
-    """
-    own, random = grammar(0), np.random.default_rng(4)
-    problem = weighted_grammar(own, loss="all_node_f1", token_features=D, dtype="float64")
-    (x, y), words = examples(0), [tags(tree) for tree in trees()]
-    tokens = [random.integers(-1, D, (len(each), A)) for each in words]
-    x = sentence_inputs(own, words, T, token_features=tokens)
+
+def edges_of(tokens, begin, end):
+    """Phi of a span by what stands at its four edges, feature by feature."""
+    phi = np.zeros(4 * (D + 1) + 16)
+    phi[4 * (D + 1) + end - begin - 2] = 1
+    for place, t in enumerate((begin - 1, begin, end - 1, end)):
+        numbers = tokens[t] if 0 <= t < len(tokens) else np.array([D])
+        np.add.at(phi, place * (D + 1) + numbers[numbers >= 0], 1)
+    return phi
+
+
+@cache
+def with_features(given):
+    """(problem, x, y, Phi of a span of sentence i), Phi given or made of features of tokens."""
+    own, (x, y) = grammar(0), examples(0)
+    if given:
+        spans = np.random.default_rng(3).normal(size=(len(x.length), T, T, D))
+        options, x = dict(span_features=D), x._replace(spans=spans)
+        phi = lambda i, begin, end: spans[i, begin, end - 1]  # noqa: E731
+    else:
+        words, tokens = [tags(tree) for tree in trees()], token_features()
+        options, x = dict(token_features=D), sentence_inputs(own, words, T, token_features=tokens)
+        phi = lambda i, begin, end: edges_of(tokens[i], begin, end)  # noqa: E731
+    problem = weighted_grammar(own, loss="all_node_f1", dtype="float64", **options)
+    return problem, x, y, phi
+
+
+@pytest.mark.parametrize("given", thorough_after(1, [False, True]))
+def test_features_of_spans(x64, given):
+    """Oracles, Psi, and what the space makes of the places alone, against every tree."""
+    problem, x, y, phi = with_features(given)
+    model, space = problem.model, problem.space
+    w = jax.tree.map(jnp.asarray, random_weights(problem, False))
 
     def full(i, tree):
-        spans = np.zeros((4 * (D + 1) + 16, len(own.symbols)))
+        spans = np.zeros(w["spans"].shape)
         for rule, begin, end in zip(tree.rules, tree.begins, tree.ends, strict=True):
-            if rule < 0:
-                continue
-            found = [4 * (D + 1) + end - begin - 2]
-            for place, t in enumerate((begin - 1, begin, end - 1, end)):
-                inside = 0 <= t < len(tokens[i])
-                numbers = tokens[i][t] if inside else [D]
-                found += [place * (D + 1) + number for number in numbers if number >= 0]
-            np.add.at(spans[:, own.binary_rules[rule, 0]], found, 1)
+            if rule >= 0:
+                spans[:, grammar(0).binary_rules[rule, 0]] += phi(i, begin, end)
         return np.concatenate([psi(0, i, tree), spans.ravel()])
-
-    return problem, x, y, full, jax.tree.map(jnp.asarray, random_weights(problem, False))
-
-
-def test_features_of_tokens_at_the_edges_of_spans(x64):
-    """Oracles, Psi, and what the space makes of the places alone, against every tree."""
-    problem, x, y, full, w = with_token_features()
-    model, space = problem.model, problem.space
 
     @jax.jit
     @jax.vmap
@@ -388,10 +365,9 @@ def test_features_of_tokens_at_the_edges_of_spans(x64):
 
 
 def test_ragged_features_of_tokens_are_padded_as_given(x64):
-    problem, x, y, _, _ = with_token_features()
+    problem, x, y, _ = with_features(False)
     words = [tags(tree) for tree in trees()]
-    own = [np.asarray(x.tokens)[i, : len(each)] for i, each in enumerate(words)]
-    ragged = sentence_inputs(grammar(0), words, token_features=own)
+    ragged = sentence_inputs(grammar(0), words, token_features=token_features())
     outputs = tree_outputs([row_of(y, i) for i in range(len(words))])
     found, of_trees = padded(problem.padding, ragged, outputs)
     for name in ("terminals", "length", "tokens"):
@@ -408,29 +384,19 @@ def test_features_of_tokens_that_do_not_fit():
     refused("token_features", sentence_inputs, own, words, token_features=[[[0.5]], [[0], [1]]])
     refused("one of them at most", weighted_grammar, own, span_features=1, token_features=1)
     refused("token_features must be at least 0", weighted_grammar, own, token_features=-1)
-    three = weighted_grammar(own, token_features=3)
     tokens = np.zeros((10, T, 1), int)
-    refused("inputs.tokens must be given", three.check, x, y)
-    refused("inputs.tokens must be None", weighted_grammar(own).check, x._replace(tokens=tokens), y)
-    refused(
-        r"inputs.tokens must be \[n = 10, T = 4, A\] integers",
-        three.check,
-        x._replace(tokens=tokens[0]),
-        y,
-    )
-    refused(
-        r"inputs.tokens\[0, 0, 0\] is 3: expected -1..2",
-        three.check,
-        x._replace(tokens=tokens + 3),
-        y,
-    )
+    for given, count, message in [
+        (None, 3, "inputs.tokens must be given"),
+        (tokens, 0, "inputs.tokens must be None"),
+        (tokens[0], 3, r"inputs.tokens must be \[n = 10, T = 4, A\] integers"),
+        (tokens + 3, 3, r"inputs.tokens\[0, 0, 0\] is 3: expected -1..2"),
+    ]:
+        problem = weighted_grammar(own, token_features=count)
+        refused(message, problem.check, x._replace(tokens=given), y)
 
 
 def test_most_constituents_is_reached():
     """By trees of the grammar over every number of tokens."""
-    from jaxstruct.trees.phrases.integer_trees import decode
-    from jaxstruct.trees.phrases.tree import constituents
-
     own, (x, _) = grammar(0), examples(0)
     most = most_constituents(own, T)
     seen = np.zeros(T, int)
@@ -472,7 +438,7 @@ def test_other_refusals():
     x, y = examples(0)
     refused("longest", lambda: weighted_grammar(grammar(0), loss="f1"))
     refused("loss is 'hamming'", lambda: weighted_grammar(grammar(0), loss="hamming"))
-    refused("grammar: got tuple, expected a Grammar", lambda: weighted_grammar(trees(seed=0)))
+    refused("grammar must be a Grammar .*, got ", lambda: weighted_grammar(trees(seed=0)))
     refused("problem must be made by", grammar_potentials, None, None)
     with refused("padded to 4 tokens, longer than longest = 3"):
         weighted_grammar(grammar(0), loss="f1", longest=3).check(x, y)
@@ -496,8 +462,8 @@ def test_sentences_of_one_token_alone():
 def test_sentences_of_other_types():
     own, words = grammar(0), [["a"], ["b", "a"]]
     for arguments, message in [
-        ((words, own, T), "grammar: got list, expected a Grammar"),
-        ((own, ["a", "b"], T), r"sentences\[0\]: got 'a', expected a list of str, one a token"),
+        ((words, own, T), "grammar must be a Grammar .*, got "),
+        ((own, ["a", "b"], T), r"sentences\[0\] must be a list of str, one a token, .*, got 'a'"),
         ((own, [["a", 3]], T), r"sentences\[0\]: got 3 among them, expected str"),
         ((own, [["a"], []], None), r"sentences\[1\] has 0 tokens, expected at least 1"),
         ((own, words, None, np.zeros(3)), "spans are .* give tokens, T, with them"),

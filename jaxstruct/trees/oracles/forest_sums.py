@@ -17,7 +17,13 @@ from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.in_turn import entry, in_turn, put
 from jaxstruct.core.types import Array
 from jaxstruct.trees.forests import Forest
-from jaxstruct.trees.oracles.forest_trees import ForestScores, Nodes, size_of
+from jaxstruct.trees.oracles.forest_trees import (
+    ForestScores,
+    Nodes,
+    is_token,
+    is_whole,
+    nodes_of,
+)
 
 
 class _Inside(NamedTuple):
@@ -27,9 +33,11 @@ class _Inside(NamedTuple):
     own: Array
 
 
-def _edge_score(nodes: Nodes, scores: ForestScores, inside: _Inside, edge: Array) -> Array:
-    left, right = nodes.parts(edge)
-    return entry(inside.own, left) + entry(inside.own, right) + entry(scores.edges, edge)
+def _edge_score(
+    nodes: Nodes, scores: ForestScores, inside: _Inside, node: Array, edge: Array
+) -> Array:
+    _, left, right, score = nodes.edge(scores, node, edge)
+    return entry(inside.own, left) + entry(inside.own, right) + score
 
 
 def _inside(nodes: Nodes, scores: ForestScores) -> _Inside:
@@ -37,17 +45,17 @@ def _inside(nodes: Nodes, scores: ForestScores) -> _Inside:
 
     def of_node(node: Array, inside: _Inside) -> _Inside:
         def larger(edge: Array, top: Array) -> Array:
-            return jnp.maximum(top, _edge_score(nodes, scores, inside, edge))
+            return jnp.maximum(top, _edge_score(nodes, scores, inside, node, edge))
 
         edges = nodes.edges(node)
         shift = jax.lax.fori_loop(*edges, larger, jnp.asarray(-jnp.inf, dtype))
         shift = finite_or_zero(shift)
 
         def more(edge: Array, total: Array) -> Array:
-            return total + jnp.exp(_edge_score(nodes, scores, inside, edge) - shift)
+            return total + jnp.exp(_edge_score(nodes, scores, inside, node, edge) - shift)
 
         total = jax.lax.fori_loop(*edges, more, jnp.zeros((), dtype))
-        raw = jnp.where(nodes.is_token(node), 0, shift + jnp.log(total))
+        raw = jnp.where(is_token(nodes, node), 0, shift + jnp.log(total))
         own = raw + entry(scores.nodes, node)
         return _Inside(put(inside.raw, raw, node), put(inside.own, own, node))
 
@@ -60,7 +68,7 @@ def _tops(nodes: Nodes, scores: ForestScores, inside: _Inside) -> Array:
 
     def of_node(node: Array, tops: Array) -> Array:
         top = entry(inside.own, node) + entry(scores.tops, node)
-        return put(tops, jnp.where(nodes.is_whole(node), top, -jnp.inf), node)
+        return put(tops, jnp.where(is_whole(nodes, node), top, -jnp.inf), node)
 
     nothing = jnp.full_like(inside.own, -jnp.inf)
     return jax.lax.fori_loop(0, nodes.size, of_node, nothing)
@@ -90,9 +98,9 @@ def _marginals(nodes: Nodes, scores: ForestScores) -> tuple[Array, ForestScores]
 
         def of_edge(edge: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
             shares, edges = found
-            score = _edge_score(nodes, scores, inside, edge)
+            score = _edge_score(nodes, scores, inside, node, edge)
             share = entry(shares, node) * jnp.where(score > -jnp.inf, jnp.exp(score - raw), 0)
-            for part in nodes.parts(edge):
+            for part in nodes.edge(scores, node, edge)[1:3]:
                 shares = put(shares, entry(shares, part) + share, part)
             return shares, put(edges, share, edge)
 
@@ -119,11 +127,11 @@ def forest_log_partition(forest: Forest, scores: ForestScores) -> Array:
 
     Source: Baker 1979; Lari and Young 1990.
     """
-    return _value_of_one(Nodes(forest, size_of(forest)), scores)
+    return _value_of_one(nodes_of(forest), scores)
 
 
 def _forward(forest: Forest, scores: ForestScores) -> tuple[Array, ForestScores]:
-    return _marginals_of_one(Nodes(forest, size_of(forest)), scores)
+    return _marginals_of_one(nodes_of(forest), scores)
 
 
 def _backward(gradient: ForestScores, cotangent: Array) -> tuple[None, ForestScores]:

@@ -8,13 +8,14 @@ last one also for all larger sums. With one level this is CKY, with two and the 
 tree lacks the best wrong tree, with all the maximum over the values of a loss (thesis 4.5.2).
 
 A forest has some dozens of edges, so all of it is one loop over single numbers (`core.in_turn`).
+Where a sentence has no forest the same search goes over all nodes of its chart (`Chart`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +23,8 @@ import jax.numpy as jnp
 from jaxstruct.core.in_turn import entry, in_turn, put
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.forests import Forest
-from jaxstruct.trees.oracles.traceback import first_best
-from jaxstruct.trees.potentials import PADDING
+from jaxstruct.trees.oracles.recursion import every_span, part_rows, row
+from jaxstruct.trees.potentials import PADDING, GrammarRules, TreePotentials
 
 
 class ForestScores(NamedTuple):
@@ -51,6 +52,15 @@ class ForestTree(NamedTuple):
     value: Array
 
 
+class Edge(NamedTuple):
+    """A rule that makes a node of two nodes, and its score."""
+
+    rule: Array
+    left: Array
+    right: Array
+    score: Array
+
+
 class Nodes(NamedTuple):
     """The forest of one sentence as searches read it.
 
@@ -65,45 +75,111 @@ class Nodes(NamedTuple):
         """Of a node."""
         return entry(self.forest.nodes, node, 0)
 
-    def first(self, node: Array) -> Array:
-        """The first token."""
-        return entry(self.forest.nodes, node, 1)
-
-    def last(self, node: Array) -> Array:
-        """The last token."""
-        return entry(self.forest.nodes, node, 2)
+    def span(self, node: Array) -> tuple[Array, Array]:
+        """Its first and last token."""
+        return entry(self.forest.nodes, node, 1), entry(self.forest.nodes, node, 2)
 
     def edges(self, node: Array) -> tuple[Array, Array]:
         """(first, end) of its edges, none of a token."""
         return entry(self.forest.nodes, node, 3), entry(self.forest.nodes, node, 4)
 
-    def is_token(self, node: Array) -> Array:
-        """Whether it is over one token."""
-        return self.first(node) == self.last(node)
-
-    def is_whole(self, node: Array) -> Array:
-        """Whether it is over the whole sentence, as the last one is."""
-        last = self.last(jnp.maximum(self.size - 1, 0))
-        return (self.first(node) == 0) & (self.last(node) == last)
-
-    def rule(self, edge: Array) -> Array:
-        """Of an edge."""
-        return entry(self.forest.edges, edge, 0)
-
-    def parts(self, edge: Array) -> tuple[Array, Array]:
-        """(left, right) nodes of an edge."""
-        return entry(self.forest.edges, edge, 1), entry(self.forest.edges, edge, 2)
+    def edge(self, scores: ForestScores, node: Array, edge: Array) -> Edge:
+        """One edge of a node."""
+        del node
+        rule, left, right = (entry(self.forest.edges, edge, column) for column in range(3))
+        return Edge(rule, left, right, entry(scores.edges, edge))
 
 
-def size_of(forest: Forest) -> Array:
-    """How many nodes the forest of one sentence has."""
-    return jnp.sum(forest.nodes[:, 0] >= 0, dtype=jnp.int32)
+class Chart(NamedTuple):
+    """All nodes that a sentence may have, those of each span by symbol, with all edges, as `Nodes`.
+
+    An edge is a place among the rules of its node times the splits of its span.
+
+    Fields:
+      rules: [R]. starts: [S + 1] the first rule of each symbol, and R.
+      spans: [rows, 2] first and last token of each row of charts. size: as in `Nodes`.
+    """
+
+    rules: GrammarRules
+    starts: Array
+    spans: Array
+    size: Array
+
+    def symbol(self, node: Array) -> Array:
+        """As in `Nodes`."""
+        return jax.lax.rem(node, self._symbols)
+
+    def span(self, node: Array) -> tuple[Array, Array]:
+        """As in `Nodes`."""
+        at = jax.lax.div(node, self._symbols)
+        return entry(self.spans, at, 0), entry(self.spans, at, 1)
+
+    def edges(self, node: Array) -> tuple[Array, Array]:
+        """As in `Nodes`."""
+        (first, last), symbol = self.span(node), self.symbol(node)
+        splits = last - first
+        return splits * entry(self.starts, symbol), splits * entry(self.starts, symbol + 1)
+
+    def edge(self, scores: ForestScores, node: Array, edge: Array) -> Edge:
+        """As in `Nodes`."""
+        first, last = self.span(node)
+        rule = jax.lax.div(edge, last - first)
+        split = 1 + edge - rule * (last - first)
+        left, right = part_rows(last - first + 1, first, split)
+        left = left * self._symbols + entry(self.rules.lefts, rule)
+        right = right * self._symbols + entry(self.rules.rights, rule)
+        over = (first, last) if len(scores.edges.shape) > 1 else ()
+        return Edge(rule, left, right, entry(scores.edges, *over, rule))
+
+    @property
+    def _symbols(self) -> Array:
+        return jnp.int32(self.starts.shape[0] - 1)
+
+
+Searched: TypeAlias = Nodes | Chart
+
+
+def is_token(nodes: Searched, node: Array) -> Array:
+    """Whether a node is over one token."""
+    first, last = nodes.span(node)
+    return first == last
+
+
+def is_whole(nodes: Searched, node: Array) -> Array:
+    """Whether a node is over the whole sentence, as the last one is."""
+    last = nodes.span(jnp.maximum(nodes.size - 1, 0))[1]
+    return (nodes.span(node)[0] == 0) & (nodes.span(node)[1] == last)
+
+
+def nodes_of(forest: Forest) -> Nodes:
+    """The nodes of the forest of one sentence, as oracles take them."""
+    return Nodes(forest, jnp.sum(forest.nodes[:, 0] >= 0, dtype=jnp.int32))
+
+
+def of_rows(table: Array) -> Array:
+    """[rows S] of a table [T, T, S] of symbols over spans, in the order of the nodes of `Chart`."""
+    return table[every_span(len(table))].reshape(-1)
+
+
+def chart_of(
+    rules: GrammarRules, potentials: TreePotentials, length: Array
+) -> tuple[Chart, ForestScores]:
+    """All nodes of a sentence, and the potentials of its parts."""
+    T, S = potentials.lexical.shape
+    begins, lasts = every_span(T)
+    spans = 0 if potentials.spans is None else potentials.spans[begins, lasts]
+    nodes = jnp.where((begins == lasts)[:, None], potentials.lexical[begins], spans)
+    starts = jnp.searchsorted(rules.parents, jnp.arange(S + 1)).astype(jnp.int32)
+    size = row(length, 0) * S + S
+    chart = Chart(rules, starts, jnp.stack([begins, lasts], 1).astype(jnp.int32), size)
+    tops = jnp.tile(potentials.root, len(begins))
+    return chart, ForestScores(nodes.reshape(-1), potentials.rules, tops)
 
 
 class _Given(NamedTuple):
     """What the search reads of one sentence."""
 
-    nodes: Nodes
+    nodes: Searched
     scores: ForestScores
     counts: Array
 
@@ -112,7 +188,7 @@ class _Cells(NamedTuple):
     """The best scores below nodes.
 
     Fields:
-      values: [N, L]. used: [N] beyond the largest level that has a tree.
+      values: [N, L]. used: [N] beyond the largest level that has a tree, 0 where none has.
     """
 
     values: Array
@@ -124,8 +200,7 @@ def _row_of_edges(given: _Given, cells: _Cells, node: Array) -> tuple[Array, Arr
     levels, count = cells.values.shape[1], entry(given.counts, node)
 
     def of_edge(edge: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, right = given.nodes.parts(edge)
-        score = entry(given.scores.edges, edge)
+        _, left, right, score = given.nodes.edge(given.scores, node, edge)
         most = entry(cells.used, left), entry(cells.used, right)
 
         def of_left(a: Array, row: Array) -> Array:
@@ -139,7 +214,8 @@ def _row_of_edges(given: _Given, cells: _Cells, node: Array) -> tuple[Array, Arr
             return jax.lax.fori_loop(0, jnp.where(value > -jnp.inf, most[1], 0), of_right, row)
 
         row = jax.lax.fori_loop(0, most[0], of_left, found[0])
-        return row, jnp.maximum(found[1], most[0] + most[1] - 1 + count)
+        used = jnp.where(jnp.minimum(*most) > 0, most[0] + most[1] - 1 + count, 0)
+        return row, jnp.maximum(found[1], used)
 
     nothing = jnp.full(levels, -jnp.inf, cells.values.dtype), jnp.int32(0)
     row, used = jax.lax.fori_loop(*given.nodes.edges(node), of_edge, nothing)
@@ -151,9 +227,9 @@ def _filled(given: _Given, levels: int) -> _Cells:
         row, used = _row_of_edges(given, cells, node)
         level = jnp.minimum(entry(given.counts, node), levels - 1)
         alone = jnp.where(jnp.arange(levels) == level, 0, -jnp.inf).astype(row.dtype)
-        token = given.nodes.is_token(node)
-        row = jnp.where(token, alone, row) + entry(given.scores.nodes, node)
-        used = jnp.where(token, level + 1, used)
+        token, score = is_token(given.nodes, node), entry(given.scores.nodes, node)
+        row = jnp.where(token, alone, row) + score
+        used = jnp.where(score > -jnp.inf, jnp.where(token, level + 1, used), 0)
         return _Cells(put(cells.values, row, node), put(cells.used, used, node))
 
     (N,), dtype = given.counts.shape, entry(given.scores.nodes, 0).dtype
@@ -161,27 +237,17 @@ def _filled(given: _Given, levels: int) -> _Cells:
     return jax.lax.fori_loop(0, given.nodes.size, of_node, empty)
 
 
-def _best_of_levels(given: _Given, cells: _Cells) -> Array:
-    """[L] the best score of whole trees."""
-
-    def of_node(node: Array, best: Array) -> Array:
-        scores = entry(cells.values, node) + entry(given.scores.tops, node)
-        return jnp.where(given.nodes.is_whole(node), jnp.maximum(best, scores), best)
-
-    nothing = jnp.full(cells.values.shape[1], -jnp.inf, cells.values.dtype)
-    return jax.lax.fori_loop(0, given.nodes.size, of_node, nothing)
-
-
-def _top_node(given: _Given, cells: _Cells, level: Array) -> Array:
-    """The best node over the whole sentence at a level, the lowest symbol of equal ones."""
+def _tops(given: _Given, cells: _Cells) -> tuple[Array, Array]:
+    """([L] best scores of whole trees, [L] their top nodes, the lowest symbol of equal ones)."""
 
     def of_node(node: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
-        score = entry(cells.values, node, level) + entry(given.scores.tops, node)
-        better = given.nodes.is_whole(node) & (score > best[0])
-        return jnp.where(better, score, best[0]), jnp.where(better, node, best[1])
+        scores = entry(cells.values, node) + entry(given.scores.tops, node)
+        better = is_whole(given.nodes, node) & (scores > best[0])
+        return jnp.where(better, scores, best[0]), jnp.where(better, node, best[1])
 
-    nothing = jnp.asarray(-jnp.inf, cells.values.dtype), jnp.int32(0)
-    return jax.lax.fori_loop(0, given.nodes.size, of_node, nothing)[1]
+    levels, dtype = cells.values.shape[1], cells.values.dtype
+    nothing = jnp.full(levels, -jnp.inf, dtype), jnp.zeros(levels, jnp.int32)
+    return jax.lax.fori_loop(0, given.nodes.size, of_node, nothing)
 
 
 class _Way(NamedTuple):
@@ -199,8 +265,8 @@ def _best_way(given: _Given, cells: _Cells, node: Array, level: Array) -> _Way:
     last = level == cells.values.shape[1] - 1
 
     def of_edge(edge: Array, best: _Way) -> _Way:
-        left, right = given.nodes.parts(edge)
-        score, most = entry(given.scores.edges, edge), entry(cells.used, right)
+        _, left, right, score = given.nodes.edge(given.scores, node, edge)
+        most = entry(cells.used, right)
 
         def of_left(a: Array, best: _Way) -> _Way:
             value = entry(cells.values, left, a)
@@ -229,9 +295,9 @@ class _Walk(NamedTuple):
     tree: BinaryTree
 
 
-def _placed(nodes: Nodes, walk: _Walk, place: Array, node: Array, level: Array) -> _Walk:
+def _placed(nodes: Searched, walk: _Walk, place: Array, node: Array, level: Array) -> _Walk:
     """A node among those to come, or its symbol above its token."""
-    token, first = nodes.is_token(node), nodes.first(node)
+    token, first = is_token(nodes, node), nodes.span(node)[0]
     at = jnp.where(token, first, walk.tree.symbols.shape[0] - 1)
     place = jnp.where(token, walk.nodes.shape[0] - 1, place)
     symbols = put(walk.tree.symbols, nodes.symbol(node), at)
@@ -248,9 +314,9 @@ def _tree(
     def step(n: Array, walk: _Walk) -> _Walk:
         node = entry(walk.nodes, n)
         way = _best_way(given, cells, node, entry(walk.levels, n))
-        left, right = nodes.parts(way.edge)
-        first, split = nodes.first(node), nodes.last(left) + 1
-        values = nodes.rule(way.edge), first, split, nodes.last(node) + 1
+        rule, left, right, _ = nodes.edge(given.scores, node, way.edge)
+        (first, last), split = nodes.span(node), nodes.span(left)[1] + 1
+        values = rule, first, split, last + 1
         inner = [put(old, new, n) for old, new in zip(walk.tree[1:], values, strict=True)]
         walk = walk._replace(tree=BinaryTree(walk.tree.symbols, *inner))
         walk = _placed(nodes, walk, n + 1, left, way.left)
@@ -260,43 +326,60 @@ def _tree(
     zeros, symbols = jnp.zeros(tokens, jnp.int32), jnp.full(tokens + 1, PADDING, jnp.int32)
     walk = _Walk(zeros, zeros, BinaryTree(symbols, blank, blank, blank, blank))
     walk = _placed(nodes, walk, jnp.int32(0), top, level)
-    turns = jnp.where(found, nodes.last(top), 0)
+    turns = jnp.where(found, nodes.span(top)[1], 0)
     tree = jax.lax.fori_loop(0, turns, step, walk).tree
     symbols = jnp.where(found, tree.symbols, PADDING)
     return BinaryTree(symbols[:-1], *(leaf[:-1] for leaf in tree[1:]))
 
 
-def _best(
-    tokens: int, nodes: Nodes, scores: ForestScores, counts: Array, offsets: Array, slopes: Array,
-    valid: Array,
-) -> ForestTree:  # fmt: skip
+def _searched(
+    levels: int, nodes: Searched, scores: ForestScores, counts: Array
+) -> tuple[_Given, _Cells, Array, Array]:
+    """What is read, all cells, and of each level the best score and the top node."""
     given = _Given(nodes._replace(size=entry(nodes.size)), scores, counts)
-    offsets, slopes, valid = map(entry, (offsets, slopes, valid))
-    cells = _filled(given, offsets.shape[0])
-    best = _best_of_levels(given, cells)
+    cells = _filled(given, levels)
+    return given, cells, *_tops(given, cells)
+
+
+def _best(
+    tokens: int, nodes: Searched, scores: ForestScores, counts: Array, *lines: Array
+) -> ForestTree:
+    offsets, slopes, valid = map(entry, lines)
+    given, cells, best, tops = _searched(offsets.shape[0], nodes, scores, counts)
     usable = valid & (best > -jnp.inf)
     values = jnp.where(usable, offsets + slopes * jnp.where(usable, best, 0), -jnp.inf)
-    value, level = first_best(values)
-    top = _top_node(given, cells, level)
-    return ForestTree(_tree(given, cells, top, level, value > -jnp.inf, tokens), value)
+    level = jnp.argmax(values).astype(jnp.int32)
+    value = values[level]
+    return ForestTree(_tree(given, cells, tops[level], level, value > -jnp.inf, tokens), value)
+
+
+def _every(
+    tokens: int, levels: int, nodes: Searched, scores: ForestScores, counts: Array
+) -> BinaryTree:
+    given, cells, best, tops = _searched(levels, nodes, scores, counts)
+
+    def of_level(level: Array) -> BinaryTree:
+        return _tree(given, cells, tops[level], level, best[level] > -jnp.inf, tokens)
+
+    return jax.lax.map(of_level, jnp.arange(levels, dtype=jnp.int32))
 
 
 @cache
-def _oracle(tokens: int) -> Callable:
-    return in_turn(partial(_best, tokens))
+def _oracle(tokens: int, levels: int | None = None) -> Callable:
+    return in_turn(partial(_best, tokens) if levels is None else partial(_every, tokens, levels))
 
 
 def best_forest_tree(
-    forest: Forest, scores: ForestScores, tokens: int, counts: Array | None = None,
-    offsets: Array | None = None, slopes: Array | None = None, valid: Array | None = None,
+    nodes: Searched, scores: ForestScores, tokens: int, counts: Array | None = None,
+    lines: tuple[Array, Array, Array] | None = None,
 ) -> ForestTree:  # fmt: skip
     """The tree of the level that maximises offsets[m] + slopes[m] F_m; see the module for F_m.
 
     Args:
-      forest: of ONE sentence. scores: of its parts; no derivative is taken.
+      nodes: of ONE sentence. scores: of its parts; no derivative is taken.
       tokens: T, static.
       counts: [N] int32 >= 0, what each node adds to the level; None for one level, the best tree.
-      offsets, slopes, valid: [L] as in `tree_levels.best_of_tree_levels`; given with counts.
+      lines: offsets, slopes >= 0 and whether a level counts, [L] each; given with counts.
 
     Returns:
       ForestTree. Ties go to the lowest level, then to the lowest symbol of the top node, then, node
@@ -304,11 +387,16 @@ def best_forest_tree(
       level, where it stands for several sums, to any of these.
     """
     dtype = scores.nodes.dtype
-    if counts is None or offsets is None or slopes is None or valid is None:
-        counts, offsets = jnp.zeros(forest.nodes.shape[0], jnp.int32), jnp.zeros(1, dtype)
-        slopes, valid = jnp.ones(1, dtype), jnp.ones(1, bool)
-    scores, offsets, slopes = jax.lax.stop_gradient((scores, offsets, slopes))
-    nodes = Nodes(forest, size_of(forest))
-    return _oracle(tokens)(
-        nodes, scores, counts, offsets.astype(dtype), slopes.astype(dtype), valid
-    )
+    if counts is None or lines is None:
+        counts = jnp.zeros(scores.nodes.shape[0], jnp.int32)
+        lines = jnp.zeros(1), jnp.ones(1), jnp.ones(1, bool)
+    offsets, slopes, valid = lines
+    lines = offsets.astype(dtype), slopes.astype(dtype), valid
+    return _oracle(tokens)(nodes, *jax.lax.stop_gradient((scores, counts, *lines)))
+
+
+def forest_level_trees(
+    nodes: Searched, scores: ForestScores, tokens: int, counts: Array, levels: int
+) -> BinaryTree:
+    """[L] the best tree of each level, PADDING where there is none; as `best_forest_tree`."""
+    return _oracle(tokens, levels)(nodes, *jax.lax.stop_gradient((scores, counts)))

@@ -1,4 +1,4 @@
-"""Inside and outside: the log-partition function of a sentence, and its gradient, the marginals.
+"""Inside and outside: log sums over the trees of a sentence, their gradient, and exact samples.
 
     p(y) = exp(F(y) - log Z),    log Z = log sum_y exp F(y),
 
@@ -9,31 +9,38 @@ Upwards (inside) it is CKY in logarithms, with log-sum-exp in place of the maxim
 
     p(rule, split | node) = exp(inside(left) + inside(right) + rule + span - inside(node)),
 
-so all numbers stay between 0 and 1.
+so all numbers stay between 0 and 1. Samples are drawn downwards with these shares: the top symbol
+from its probability, then at every node, in preorder, the group of its rule, the rule and the
+split, each from the probabilities of all that there are (Johnson, Griffiths and Goldwater,
+"Bayesian inference for PCFGs via Markov chain Monte Carlo", 2007, section 3).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.draws import drawn, noise
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
-from jaxstruct.core.types import Array
-from jaxstruct.trees.oracles.charts import Layout, plain
+from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.recursion import (
     Charts,
     Sentences,
     Sums,
     charts,
+    every_span,
+    part_rows,
+    row,
     row_of,
     sentences,
-    term_rows,
 )
 from jaxstruct.trees.oracles.rule_runs import rows
+from jaxstruct.trees.oracles.traceback import OF_GROUP, Drawn, most_groups, trees_below
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
 
@@ -70,10 +77,10 @@ class Inside(NamedTuple):
     shift: Array
 
 
-def inside(layout: Layout, given: Sentences, keep: bool = False) -> Inside:
+def _inside(given: Sentences, keep: bool = False) -> Inside:
     """The log sums of a batch; with those of groups of rules to draw from."""
-    found = charts(Sums(), layout, given, keep=keep)
-    whole = jnp.take_along_axis(found.cells[layout.whole], given.length[None, None] - 1, axis=0)
+    found = charts(Sums(), given, keep)
+    whole = jnp.take_along_axis(found.cells[:, 0], row(given.length, 0)[None, None], axis=0)
     top = whole[0] + given.potentials.root
     shift = jnp.max(top, axis=0)
     return Inside(found, top - finite_or_zero(shift)[None], shift)
@@ -83,73 +90,81 @@ def _log_partition(sums: Inside) -> Array:
     return sums.shift + jnp.log(jnp.sum(jnp.exp(sums.top), axis=0))
 
 
-def _outside(layout: Layout, given: Sentences, sums: Inside) -> tuple[Array, Array, Array]:
+def _outside(given: Sentences, sums: Inside) -> tuple[Array, Array, Array]:
     """([rows, S, B] p(node), expected counts of rules, [S, B] p(top node))."""
-    cells, T = sums.charts.cells, layout.tokens
+    cells, longest = sums.charts.cells[:, 0], jnp.max(given.length)
+    T = given.potentials.lexical.shape[0]
     parents, *children = given.table.rules
     weights = jnp.exp(sums.top)
     top = weights / positive_or_one(jnp.sum(weights, axis=0, keepdims=True))
-    whole = jnp.arange(1, T + 1)[:, None, None] == given.length[None, None]
-    nodes = jnp.zeros_like(cells).at[layout.whole].set(jnp.where(whole, top[None], 0))
+    whole = jnp.arange(len(cells))[:, None, None] == row(given.length, 0)[None, None]
+    nodes = jnp.where(whole, top[None], 0)
     table, spans = given.potentials.rules, given.potentials.spans
     constant = table.ndim == 2
     shape = len(parents), given.batch
 
-    def share(m: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    def of_end(n: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        end = longest - n
+        return jax.lax.fori_loop(0, end - 1, partial(share, end), carry)
+
+    def share(end: Array, m: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         nodes, counts = carry
-        n = given.spans - 1 - m
-        width, begin = jnp.asarray(layout.widths)[n], jnp.asarray(layout.begins)[n]
-        place = begin, begin + width - 1
-        below, node = (row_of(each, layout.row(width, begin)) for each in (cells, nodes))
+        width, begin, place = end - m, m, (m, end - 1)
+        below, node = (row_of(each, row(width, begin)) for each in (cells, nodes))
         weight = jnp.where(node > 0, jnp.log(node) - finite_or_zero(below), -jnp.inf)
         weight = weight if spans is None else weight + spans[place]
         weight = rows(weight, parents) + (table if constant else table[place])
         real = rows(node, parents) > 0
 
-        def of_term(term: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        def of_split(split: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             nodes, counts = carry
-            parts = list(zip(term_rows(layout, width, begin, term), children, strict=True))
-            left, right = (rows(row_of(cells, row), own) for row, own in parts)
+            parts = list(zip(part_rows(width, begin, split), children, strict=True))
+            left, right = (rows(row_of(cells, at), own) for at, own in parts)
             joint = jnp.where(real, jnp.exp(left + right + weight), 0)
-            for row, own in parts:
-                nodes = nodes.at[row, own].add(joint)
+            for at, own in parts:
+                nodes = nodes.at[at, own].add(joint)
             return nodes, counts + joint
 
         start = nodes, counts if constant else jnp.zeros(shape, counts.dtype)
-        nodes, found = jax.lax.fori_loop(*layout.terms_of(width, 0), of_term, start)
+        nodes, found = jax.lax.fori_loop(1, width, of_split, start)
         return nodes, found if constant else counts.at[place].set(found)
 
     start = nodes, jnp.zeros(shape if constant else (T, T, *shape), cells.dtype)
-    nodes, counts = jax.lax.fori_loop(0, given.spans, share, start)
+    nodes, counts = jax.lax.fori_loop(0, longest - 1, of_end, start)
     return nodes, counts, top
 
 
-def prepared(
-    rules: GrammarRules, potentials: TreePotentials, length: Array
-) -> tuple[Layout, Sentences]:
-    """(layout, batch) of the arguments of a kernel."""
-    return plain(potentials.lexical.shape[0]), sentences(rules, potentials, length)
-
-
 def _value_kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    return _log_partition(inside(*prepared(rules, potentials, length)))
+    return _log_partition(_inside(sentences(rules, potentials, length)))
 
 
 def _marginals_kernel(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> TreeMarginals:
-    layout, given = prepared(rules, potentials, length)
-    sums = inside(layout, given)
-    nodes, counts, top = _outside(layout, given, sums)
-    T = layout.tokens
-    places = (layout.begins, layout.begins + layout.widths - 1)
+    given = sentences(rules, potentials, length)
+    sums = _inside(given)
+    nodes, counts, top = _outside(given, sums)
+    T = potentials.lexical.shape[0]
+    begins, lasts = every_span(T)
+    inner = begins < lasts
     spans = jnp.zeros((T, T, *nodes.shape[1:]), nodes.dtype)
-    spans = spans.at[places].set(nodes[T : layout.rows])
-    return TreeMarginals(nodes[:T], counts, top, spans, _log_partition(sums))
+    spans = spans.at[begins[inner], lasts[inner]].set(nodes[inner])
+    return TreeMarginals(nodes[~inner], counts, top, spans, _log_partition(sums))
+
+
+def _sample_kernel(
+    rules: GrammarRules, potentials: TreePotentials, length: Array, top_noise: Array, *own: Array
+) -> BinaryTree:
+    given = sentences(rules, potentials, length)
+    sums = _inside(given, keep=True)
+    symbol = drawn(sums.top, top_noise)
+    there = jnp.broadcast_to(sums.shift > -jnp.inf, symbol.shape)
+    return trees_below(given, sums.charts, symbol, jnp.int32(0), there, Drawn(own))
 
 
 _value = of_one_example(_value_kernel)
 _marginals = of_one_example(_marginals_kernel)
+_sample = of_one_example(_sample_kernel)
 
 
 @jax.custom_vjp
@@ -207,3 +222,30 @@ def rule_marginals(rules: GrammarRules, potentials: TreePotentials, length: Arra
       ValueError: as `cky`.
     """
     return _marginals(*checked_sentence(rules, potentials, length))
+
+
+def sample_tree(
+    rules: GrammarRules, potentials: TreePotentials, length: Array, key: Array
+) -> BinaryTree:
+    """One tree drawn from p(y) = exp(F(y) - log Z).
+
+    Args:
+      rules, potentials, length: as in `cky`.
+      key: a random key of its own for every tree; `vmap` over keys alone draws many trees of one
+        sentence and fills its chart once.
+
+    Returns:
+      A BinaryTree with PADDING beyond the length, and throughout where there is no parse. A
+      forbidden tree is never drawn. Probabilities are exact up to the rounding of sums.
+
+    Raises:
+      ValueError: as `cky`.
+    """
+    checked = checked_sentence(rules, potentials, length)
+    lexical = checked[1].lexical
+    T, S = lexical.shape
+    stages = most_groups(len(checked[0].parents)), OF_GROUP, T - 1
+    shapes = (S,), *((T - 1, size) for size in stages)
+    keys = jax.random.split(key, len(shapes))
+    own = (noise(key, shape, lexical.dtype) for key, shape in zip(keys, shapes, strict=True))
+    return _sample(*checked, *own)

@@ -1,4 +1,4 @@
-"""The k best trees of a sentence."""
+"""CKY: the best tree, and the k best ones, under a weighted grammar in Chomsky normal form."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.types import Array
-from jaxstruct.trees.oracles.charts import rank_pairs, ranked
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.recursion import FEW, charts, largest, sentences
+from jaxstruct.trees.oracles.recursion import FEW, charts, largest, rank_pairs, row, sentences
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
-from jaxstruct.trees.oracles.traceback import OfValue, lift, pick, top_node, trees_below
+from jaxstruct.trees.oracles.traceback import OfValue, lift, pick, trees_below
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 MOST_BYTES = 2**28
@@ -41,17 +40,15 @@ def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Arr
 
 
 def _k_best(k: int, rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
-    given, layout = sentences(rules, potentials, length), ranked(potentials.lexical.shape[0], k)
-    found = charts(largest(k), layout, given)
-    symbols, ranks = jnp.divmod(
-        lift(jnp.arange(potentials.lexical.shape[1] * k, dtype=jnp.int32), given.length), k
-    )
-    row = layout.row(given.length, 0)[None] + ranks
-    tops = pick(found.cells, row, symbols) + pick(given.potentials.root, symbols)
-    places = (jnp.broadcast_to(leaf, tops.shape) for leaf in (symbols, ranks))
-    score, (symbol, rank) = k_largest(k, tops, tuple(places))
-    top, there = top_node(given, symbol, rank), score > -jnp.inf
-    tree = trees_below(layout, given, found, top, there, OfValue(k))
+    given = sentences(rules, potentials, length)
+    found = charts(largest(k), given)
+    places = jnp.arange(potentials.lexical.shape[1] * k, dtype=jnp.int32)
+    symbols, ranks = jnp.divmod(lift(places, given.length), k)
+    tops = pick(found.cells, row(given.length, 0)[None], ranks, symbols)
+    tops = tops + pick(given.potentials.root, symbols)
+    where = tuple(jnp.broadcast_to(leaf, tops.shape) for leaf in (symbols, ranks))
+    score, (symbol, rank) = k_largest(k, tops, where)
+    tree = trees_below(given, found, symbol, rank, score > -jnp.inf, OfValue())
     return Parsed(jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree), score)
 
 
@@ -62,6 +59,34 @@ def _scores(found: Parsed, rules: GrammarRules, potentials: TreePotentials, leng
 @cache
 def _of_one(k: int) -> Callable:
     return of_one_example(partial(_kernel, k), _scores)
+
+
+def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
+    """The tree of the largest score: argmax_y F(y) of one sentence, F of `tree_potentials`.
+
+    Bottom up it finds the best score of every symbol over every span. Top down, from the best top
+    node, it finds the best rule and split of each node again (thesis 4.5, algorithm 5).
+
+    Args:
+      rules: the grammar; all sentences of a batch share it, so that its axis under `vmap` is None.
+      potentials: of one sentence of at most T tokens, S symbols and R rules.
+      length: int32 scalar, 1 <= length <= T.
+
+    Returns:
+      Parsed: a BinaryTree, and its F. Ties go to the lowest symbol of the top node, then, node by
+      node in preorder, to the lowest number of a rule, then to the lowest split. A sentence
+      without a parse has the score -inf and a tree of PADDING throughout. Under `vmap`, nested or
+      not, one batched program runs for all sentences. The derivative of the score counts what the
+      returned tree uses, 0 without a parse; the tree has none.
+
+    Raises:
+      ValueError: shapes do not fit together, a dtype is not what it should be, or rules
+        that are known before compiling are not sorted or hold unknown symbols.
+
+    Source: Cocke, Kasami, Younger.
+    """
+    found = _of_one(1)(*checked_sentence(rules, potentials, length))
+    return jax.tree.map(lambda leaf: leaf[0], found)
 
 
 def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array, k: int) -> Parsed:

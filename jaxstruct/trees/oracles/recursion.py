@@ -4,17 +4,15 @@
                            cells[begin, split, B] + cells[split, end, C] + rules[A -> B C]
                            + spans[begin, end - 1, A]
 
-A `Rule` says what reduce is: `Best` the maximum of every level, `Ranked` the k largest, whose ranks
-are the levels, `Sums` log sum exp. It reduces the terms of each block of rules, then blocks to
-groups, groups to symbols. What a group has is kept for the way back (`traceback`), which finds the
-group first and then tries its few rules. Where a chart has levels, a term is left out if one of its
-parts has no tree in the whole batch.
+`Best` reduces to the maximum, `Ranked` to the k largest, `Sums` to log sum exp: the terms of each
+block of rules, then blocks to groups, groups to symbols. What a group has is kept for the way back
+(`traceback`), which finds the group first and then tries its few rules.
 """
 
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +21,7 @@ import numpy as np
 from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.semiring import merged
-from jaxstruct.core.types import Array, PyTree
-from jaxstruct.trees.oracles.chart_levels import NodeCounts, with_node
-from jaxstruct.trees.oracles.charts import Layout, rank_pairs
+from jaxstruct.core.types import AnyArray, Array
 from jaxstruct.trees.oracles.potential_checks import shared_rules
 from jaxstruct.trees.oracles.rule_runs import (
     BLOCK,
@@ -60,86 +56,72 @@ class Sentences(NamedTuple):
     length: Array
     batch: int
 
-    @property
-    def spans(self) -> Array:
-        """How many spans of at least two tokens the longest sentence has."""
-        longest = jnp.max(self.length)
-        return longest * (longest - 1) // 2
-
 
 class Charts(NamedTuple):
-    """What the recursion leaves, batch last.
+    """What the recursion leaves, batch last; a row is a span (`row`), k is 1 but for the k best.
 
     Fields:
-      cells: [rows, S, B] of symbols.
-      groups: [rows, groups, B] of groups of rules before the node is counted, or None where no way
-        back is needed.
+      cells: [rows, k, S, B] of symbols.
+      groups: [rows, k, groups, B] of groups of rules, or None where no way back is needed.
     """
 
     cells: Array
     groups: Array | None
 
 
-def sentences(
-    rules: GrammarRules, potentials: TreePotentials, length: Array, others: PyTree = None
-) -> Sentences:
-    """The batch of a kernel. `others` are further arguments, which may hold the batch axis."""
-    S = potentials.lexical.shape[1]
-    batch = max(leaf.shape[-1] for leaf in jax.tree.leaves((potentials, length, others)))
-    table = rule_table(shared_rules(rules), S)
+def row(width: Any, begin: Any) -> Any:
+    """The row of a span: by its end, then its width; short sentences have the first rows."""
+    end = begin + width
+    return (end * (end - 1) >> 1) + width - 1
+
+
+def every_span(tokens: int) -> tuple[AnyArray, AnyArray]:
+    """([rows], [rows]) first and last token of each row."""
+    lasts, wider = np.tril_indices(tokens)
+    return lasts - wider, lasts
+
+
+def sentences(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Sentences:
+    """The batch of a kernel."""
+    batch = max(leaf.shape[-1] for leaf in jax.tree.leaves((potentials, length)))
+    table = rule_table(shared_rules(rules), potentials.lexical.shape[1])
     return Sentences(table, potentials, jnp.broadcast_to(length, batch), batch)
 
 
-def row_of(cells: Array, row: Array) -> Array:
-    """[S, B] of one row."""
-    return jax.lax.dynamic_index_in_dim(cells, row, keepdims=False)
+def row_of(cells: Array, at: Array) -> Array:
+    """[k, S, B] of one row."""
+    return jax.lax.dynamic_index_in_dim(cells, at, keepdims=False)
 
 
-def term_rows(layout: Layout, width: Array, begin: Array, term: Array) -> tuple[Array, Array]:
-    """The rows of the left and of the right part of a term."""
-    split, left, right = jnp.moveaxis(jnp.asarray(layout.terms)[term], -1, 0)
-    return layout.row(split, begin, left), layout.row(width - split, begin + split, right)
-
-
-class Live(NamedTuple):
-    """The terms of a span whose two parts have trees, for some symbol of some sentence.
-
-    Fields:
-      terms: [X] their numbers, in order.
-      bounds: [L, 2] where those of each level begin and end.
-    """
-
-    terms: Array
-    bounds: Array
+def part_rows(width: Array, begin: Array, split: Array) -> tuple[Array, Array]:
+    """The rows of the left part, of `split` tokens, and of the right part of a span."""
+    return row(split, begin), row(width - split, begin + split)
 
 
 class Span(NamedTuple):
-    """What a rule reduces over one span.
+    """What is reduced over one span.
 
     Fields:
-      layout: of the chart. given: the batch. cells: of the chart so far.
+      given: the batch. cells: of the chart so far.
       width, begin: of the span. scores: [BLOCK, N, b] of the rules in the blocks.
-      live: the terms to look at; None for all.
     """
 
-    layout: Layout
     given: Sentences
     cells: Array
     width: Array
     begin: Array
     scores: Array
-    live: Live | None = None
 
-    def parts(self, term: Array) -> tuple[Array, Array]:
-        """[S, B] cells of the left and of the right part of a term."""
-        left, right = term_rows(self.layout, self.width, self.begin, term)
+    def parts(self, split: Array) -> tuple[Array, Array]:
+        """[k, S, B] cells of the left and of the right part."""
+        left, right = part_rows(self.width, self.begin, split)
         return row_of(self.cells, left), row_of(self.cells, right)
 
-    def values(self, term: Array) -> list[Array]:
+    def values(self, split: Array) -> list[Array]:
         """BLOCK arrays [N, B], left + right + rule of the members of every block."""
-        (left, right), table = self.parts(term), self.given.table
+        (left, right), table = self.parts(split), self.given.table
         return [
-            rows(left, table.lefts[j]) + rows(right, table.rights[j]) + self.scores[j]
+            rows(left[0], table.lefts[j]) + rows(right[0], table.rights[j]) + self.scores[j]
             for j in range(BLOCK)
         ]
 
@@ -148,68 +130,55 @@ class Span(NamedTuple):
         shape = self.given.table.blocks.keys.shape[0], self.given.batch
         return jnp.full(shape, fill, self.cells.dtype)
 
-    def best_blocks(self, level: Array | int) -> Array:
-        """[N, B] the best of each block over the terms of a level."""
-        live = self.live
-        bounds = self.layout.terms_of(self.width, level) if live is None else live.bounds[level]
+    def best_blocks(self) -> Array:
+        """[N, B] the best of each block over all splits."""
 
-        def body(place: Array, best: Array) -> Array:
-            return reduce(larger, self.values(place if live is None else live.terms[place]), best)
+        def body(split: Array, best: Array) -> Array:
+            return reduce(larger, self.values(split), best)
 
-        return jax.lax.fori_loop(bounds[0], bounds[1], body, self.nothing())
-
-
-class Rule(Protocol):
-    """How the terms of a span are reduced."""
-
-    def reduce(self, span: Span) -> tuple[Array, Array]:
-        """([L, groups, B], [L, S, B]) of the groups of rules and of the symbols over a span."""
-        ...
+        return jax.lax.fori_loop(1, self.width, body, self.nothing())
 
 
 class Best:
-    """The maximum, at each of the levels of the layout."""
+    """The maximum."""
+
+    k = 1
 
     def reduce(self, span: Span) -> tuple[Array, Array]:
-        """As in `Rule`."""
-        pieces, layout = span.given.table.groups, span.layout
-
-        def of_level(level: Array | int, groups: Array) -> Array:
-            new = by_piece(span.best_blocks(level), pieces, larger, -jnp.inf)
-            return groups.at[level].set(new)
-
-        shape = layout.most, pieces.keys.shape[0], span.given.batch
-        groups = jnp.full(shape, -jnp.inf, span.cells.dtype)
-        groups = jax.lax.fori_loop(0, jnp.asarray(layout.levels)[span.width], of_level, groups)
-        symbols = by_key(jnp.swapaxes(groups, 0, 1), pieces, larger, -jnp.inf)
-        return groups, jnp.swapaxes(symbols, 0, 1)
+        """([k, groups, B], [k, S, B]) of the groups of rules and of the symbols over a span."""
+        pieces = span.given.table.groups
+        groups = by_piece(span.best_blocks(), pieces, larger, -jnp.inf)
+        return groups[None], by_key(groups, pieces, larger, -jnp.inf)[None]
 
 
-class Sums:
+class Sums(Best):
     """log sum exp; the largest term is taken out first."""
 
     def reduce(self, span: Span) -> tuple[Array, Array]:
-        """As in `Rule`."""
-        table = span.given.table
-        best = by_piece(span.best_blocks(0), table.groups, larger, -jnp.inf)
-        top = by_key(best, table.groups, larger, -jnp.inf)
+        """As in `Best`."""
+        table, (_, best) = span.given.table, super().reduce(span)
+        top = best[0]
         shifts = finite_or_zero(top)
         of_blocks, of_groups = (
             rows(shifts, jnp.minimum(pieces.keys, top.shape[0] - 1))
             for pieces in (table.blocks, table.groups)
         )
 
-        def body(term: Array, total: Array) -> Array:
-            return total + sum(jnp.exp(values - of_blocks) for values in span.values(term))
+        def body(split: Array, total: Array) -> Array:
+            return total + sum(jnp.exp(values - of_blocks) for values in span.values(split))
 
-        first, end = span.layout.terms_of(span.width, 0)
-        total = jax.lax.fori_loop(first, end, body, span.nothing(0))
+        total = jax.lax.fori_loop(1, span.width, body, span.nothing(0))
         groups = by_piece(total, table.groups, jnp.add, 0)
         symbols = by_key(groups, table.groups, jnp.add, 0)
         return (of_groups + jnp.log(groups))[None], (top + jnp.log(symbols))[None]
 
 
-class Ranked:
+def rank_pairs(k: int) -> list[tuple[int, int]]:
+    """Pairs of ranks, in order, whose sums can be among the k best of two falling lists."""
+    return [(a, b) for a in range(k) for b in range(k // (a + 1))]
+
+
+class Ranked(Best):
     """The k largest, as k arrays; merges are written out."""
 
     def __init__(self, k: int) -> None:
@@ -237,30 +206,20 @@ class Ranked:
         return best
 
     def reduce(self, span: Span) -> tuple[Array, Array]:
-        """As in `Rule`; block by block of rules in a loop, which stays one under XLA."""
-        table, k = span.given.table, self.k
-        first, end = span.layout.terms_of(span.width, 0)
-        pairs = len(rank_pairs(k))
+        """As in `Best`; block by block of rules in a loop, which stays one under XLA."""
+        table, nothing = span.given.table, span.nothing()
 
         def of_rules(n: Array, best: Any) -> Any:
-            term, j = first + n // BLOCK * pairs, n % BLOCK  # its ranks are 0 and 0
-            left, right = (
-                jax.lax.dynamic_slice_in_dim(span.cells, row, k)[:, children[j]]
-                for row, children in zip(
-                    term_rows(span.layout, span.width, span.begin, term),
-                    (table.lefts, table.rights), strict=True,
-                )
-            )  # fmt: skip
-            return self.add(best, left, right, span.scores[j])
+            j, (left, right) = n % BLOCK, span.parts(1 + n // BLOCK)
+            own = left[:, table.lefts[j]], right[:, table.rights[j]]
+            return self.add(best, *own, span.scores[j])
 
         def of_blocks(j: Array, best: Any) -> Any:
-            member = jnp.minimum(table.groups.members[j], count - 1)
-            real = table.groups.members[j] < count
-            return self.merge(best, jax.tree.map(partial(_rows_or_none, real, member), blocks))
+            own = partial(members_of, members=table.groups.members[j], nothing=-jnp.inf)
+            return self.merge(best, jax.tree.map(own, blocks))
 
-        nothing = span.nothing()
-        count, splits = nothing.shape[0], (end - first) // pairs
-        blocks = jax.lax.fori_loop(0, splits * BLOCK, of_rules, self.start(nothing))
+        count = (span.width - 1) * BLOCK
+        blocks = jax.lax.fori_loop(0, count, of_rules, self.start(nothing))
         width, groups = table.groups.members.shape
         empty = self.start(jnp.full((groups, span.given.batch), -jnp.inf, nothing.dtype))
         groups = jax.lax.fori_loop(0, width, of_blocks, empty)
@@ -293,106 +252,52 @@ class Sorted(Ranked):
 
         def of_chunk(n: Array, best: Array) -> Array:
             a, b = padded[n].T
-            sums = (
-                left[jnp.minimum(a, self.k - 1)] + right[jnp.minimum(b, self.k - 1)] + score[None]
-            )
-            sums = jnp.where((a < self.k)[:, None, None], sums, -jnp.inf)
+            sums = members_of(left, a, -jnp.inf) + members_of(right, b, -jnp.inf) + score[None]
             return self.merge(best, jnp.swapaxes(sums, 0, 1))
 
         return jax.lax.fori_loop(0, chunks, of_chunk, best)
 
 
-def largest(k: int) -> Ranked:
-    """The rule of the k largest."""
+def largest(k: int) -> Best:
+    """What reduces to the k largest."""
+    if k == 1:
+        return Best()
     return (Ranked if k <= FEW else Sorted)(k)
 
 
-def _rows_or_none(real: Array, index: Array, table: Array) -> Array:
-    """table[index] where they are real, else -inf."""
-    return jnp.where(real.reshape(-1, *(1,) * (table.ndim - 1)), rows(table, index), -jnp.inf)
-
-
-def _live_terms(layout: Layout, reached: Array, width: Array, begin: Array) -> Live:
-    bounds = jnp.asarray(layout.first_terms)[width]
-    most = layout.most_terms_of_width
-    terms = bounds[0, 0] + jnp.arange(most, dtype=jnp.int32)
-    left, right = term_rows(layout, width, begin, jnp.minimum(terms, len(layout.terms) - 1))
-    real = terms < bounds[-1, 1]
-    live = real & reached[jnp.where(real, left, 0)] & reached[jnp.where(real, right, 0)]
-    count = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(live, dtype=jnp.int32)])
-    places = jnp.where(live, count[:-1], most)
-    kept = jnp.zeros(most, jnp.int32).at[places].set(terms, mode="drop")
-    return Live(kept, count[bounds - bounds[0, 0]])
-
-
-def _reach(cells: Array) -> Array:
-    """[rows] whether any symbol of any sentence has a tree."""
-    return jnp.any(cells > -jnp.inf, axis=(1, 2))
-
-
-def _write(table: Array, start: Array, value: Array) -> Array:
-    return jax.lax.dynamic_update_slice_in_dim(table, value, start, axis=0)
-
-
-def _count(layout: Layout, counts: NodeCounts | None, span: tuple, raw: Array) -> Array:
-    """Cells [L, S, B] of a span with its own node counted."""
-    if counts is None:
-        return raw
-    width, begin = span
-    matched = counts.matched[begin, begin + width - 1]
-    return with_node(layout, width, raw, matched, counts.predicted)
-
-
-def _of_tokens(layout: Layout, given: Sentences, counts: NodeCounts | None) -> Array:
-    """The chart with the cells of single tokens in it."""
-    lexical = given.potentials.lexical
-    T, S, _ = lexical.shape
-    lexical = jnp.broadcast_to(lexical, (T, S, given.batch))
-    empty = jnp.full((layout.size, S, given.batch), -jnp.inf, lexical.dtype)
-    if counts is None:
-        return empty.at[layout.first_rows[1, :T]].set(lexical)
-
-    def write(t: Array, cells: Array) -> Array:
-        raw = jnp.full((layout.most, S, given.batch), -jnp.inf, cells.dtype).at[0].set(lexical[t])
-        return _write(cells, layout.row(1, t), _count(layout, counts, (1, t), raw))
-
-    return jax.lax.fori_loop(0, T, write, empty)
-
-
-def charts(
-    rule: Rule, layout: Layout, given: Sentences, counts: NodeCounts | None = None,
-    keep: bool = True,
-) -> Charts:  # fmt: skip
+def charts(rule: Best, given: Sentences, keep: bool = True) -> Charts:
     """Fill the charts of a batch.
 
     Args:
-      rule: how terms are reduced. layout: of the cells. given: the batch.
-      counts: what nodes add to levels, batch last but for predicted [S]; None for none.
+      rule: how terms are reduced. given: the batch.
       keep: whether to keep the groups for a way back.
     """
     table, potentials = given.table, given.potentials
-    of_span, in_span = potentials.rules.ndim > 2, potentials.spans
-    keys = jnp.minimum(table.groups.keys, potentials.lexical.shape[1] - 1)
+    (T, S, _), dtype = potentials.lexical.shape, potentials.lexical.dtype
+    keys = jnp.minimum(table.groups.keys, S - 1)
 
-    def fill(n: Array, filled: tuple[Charts, Array | None]) -> tuple:
-        found, reached = filled
-        place = width, begin = jnp.asarray(layout.widths)[n], jnp.asarray(layout.begins)[n]
-        last = begin + width - 1
+    def fill(end: Array, width: Array, found: Charts) -> Charts:
+        begin, last = end - width, end - 1
+        of_span = potentials.rules.ndim > 2
         of_place = potentials.rules[begin, last] if of_span else potentials.rules
-        scores = members_of(of_place, table.blocks, -jnp.inf)
-        live = None if reached is None else _live_terms(layout, reached, *place)
-        groups, new = rule.reduce(Span(layout, given, found.cells, *place, scores, live))
-        if in_span is not None:
-            new = new + in_span[begin, last][None]
-            groups = groups + rows(in_span[begin, last], keys)[None]
-        start = layout.row(*place)
-        new = _count(layout, counts, place, new)
-        kept = None if found.groups is None else _write(found.groups, start, groups)
-        reached = None if reached is None else _write(reached, start, _reach(new))
-        return Charts(_write(found.cells, start, new), kept), reached
+        scores = members_of(of_place, table.blocks.members, -jnp.inf)
+        groups, symbols = rule.reduce(Span(given, found.cells, width, begin, scores))
+        if potentials.spans is not None:
+            own = potentials.spans[begin, last][None]
+            groups, symbols = groups + own[:, keys], symbols + own
+        new = Charts(symbols, groups if keep else None)
+        return jax.tree.map(
+            lambda leaf, value: jax.lax.dynamic_update_index_in_dim(
+                leaf, value, row(width, begin), 0
+            ), found, new,
+        )  # fmt: skip
 
-    cells = _of_tokens(layout, given, counts)
-    shape = layout.size, table.groups.keys.shape[0], given.batch
-    groups = jnp.full(shape, -jnp.inf, cells.dtype) if keep else None
-    reached = None if counts is None else _reach(cells)
-    return jax.lax.fori_loop(0, given.spans, fill, (Charts(cells, groups), reached))[0]
+    def of_end(end: Array, found: Charts) -> Charts:
+        return jax.lax.fori_loop(2, end + 1, partial(fill, end), found)
+
+    shape, batch = (T * (T + 1) // 2, rule.k), given.batch
+    cells = jnp.full((*shape, S, batch), -jnp.inf, dtype)
+    tokens = jnp.broadcast_to(potentials.lexical, (T, S, batch))
+    cells = cells.at[row(1, np.arange(T)), 0].set(tokens)
+    groups = jnp.full((*shape, keys.shape[0], batch), -jnp.inf, dtype) if keep else None
+    return jax.lax.fori_loop(2, jnp.max(given.length) + 1, of_end, Charts(cells, groups))

@@ -85,7 +85,7 @@ def rule_table(rules: GrammarRules, symbols: int) -> RuleTable:
     rules = GrammarRules(*(jnp.clip(leaf, 0, symbols - 1) for leaf in rules))
     blocks = runs(rules.parents, symbols, BLOCK)
     groups = runs(blocks.keys, symbols, GROUP)
-    children = (members_of(leaf, blocks, 0) for leaf in (rules.lefts, rules.rights))
+    children = (members_of(leaf, blocks.members, 0) for leaf in (rules.lefts, rules.rights))
     return RuleTable(rules, blocks, groups, *children)
 
 
@@ -99,17 +99,16 @@ def rows(table: Array, index: Array) -> Array:
     return table.at[index].get(mode="promise_in_bounds")
 
 
-def members_of(values: Array, pieces: Runs, nothing: float) -> Array:
-    """[W, N, ..] values [n, ..] of the members of pieces, `nothing` where there is none."""
+def members_of(values: Array, members: Array, nothing: float) -> Array:
+    """[.., N, ..] values [n, ..] at places [.., N], `nothing` where a place is n."""
     n = values.shape[0]
-    real = pieces.members < n
-    taken = rows(values, jnp.minimum(pieces.members, n - 1))
-    return jnp.where(real.reshape(real.shape + (1,) * (taken.ndim - 2)), taken, nothing)
+    real = (members < n).reshape(members.shape + (1,) * (values.ndim - 1))
+    return jnp.where(real, rows(values, jnp.minimum(members, n - 1)), nothing)
 
 
 def by_piece(values: PyTree, pieces: Runs, combine: Callable, nothing: float) -> PyTree:
     """[N, B] combined values [n, B] of each piece."""
-    taken = jax.tree.map(lambda leaf: members_of(leaf, pieces, nothing), values)
+    taken = jax.tree.map(lambda leaf: members_of(leaf, pieces.members, nothing), values)
     width = pieces.members.shape[0]
     parts = [jax.tree.map(lambda leaf, j=j: leaf[j], taken) for j in range(width)]
     return functools.reduce(combine, parts)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxstruct.core.checks import check_choice, checked_size, text_of
+from jaxstruct.core.checks import check_choice, check_record, checked_size
 from jaxstruct.trees.phrases.tree import Tree, fold
 
 
@@ -47,11 +47,7 @@ FULL = Binarisation()
 
 def check_binarisation(options: Binarisation) -> None:
     """Raises a ValueError if an option is not as `Binarisation` states."""
-    if not isinstance(options, Binarisation):
-        raise ValueError(
-            f"binarisation: got {text_of(options)}, expected a Binarisation, such as "
-            "Binarisation('right', memory=1)"
-        )
+    check_record("binarisation", options, Binarisation, "jaxstruct.trees.Binarisation")
     check_choice("branching", options.branching, ("right", "left"))
     if options.memory is not None:
         checked_size("memory", options.memory, 0)

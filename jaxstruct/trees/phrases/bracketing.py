@@ -8,6 +8,7 @@ escapes stay as they are.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.trees.phrases.tree import Tree, check_tree, fold, kind_of
@@ -17,16 +18,14 @@ _SHOWN = 100  # characters at either end of a long piece in a message
 _UNWRITABLE = re.compile(r"[ \t\r\n\f\v()]|^$")
 
 
+@dataclass(slots=True)
 class _Open:
-    """A bracket that is read but not closed: label, word, children, and where it opened."""
+    """A bracket that is read but not closed: where it opened, label, word, children."""
 
-    __slots__ = ("label", "word", "children", "at")
-
-    def __init__(self, at: int) -> None:
-        self.label: str | None = None
-        self.word: str | None = None
-        self.children: list[Tree] = []
-        self.at = at
+    at: int
+    label: str | None = None
+    word: str | None = None
+    children: list[Tree] = field(default_factory=list)
 
 
 def read_trees(text: str, name: str = "text") -> tuple[Tree, ...]:

@@ -20,9 +20,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import as_list, check_record
 from jaxstruct.trees.phrases.cleaning import TRACE, plain_label
-from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, kind_of, leaves, node_spans
+from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, leaves, node_spans
 
 AnyTree = TypeVar("AnyTree", Tree, Tree | None)
 
@@ -111,24 +111,20 @@ def score(
       ValueError: the numbers of trees differ.
     """
     gold, predicted = _checked("gold", gold), _checked("predicted", predicted)
-    if not isinstance(measure, Measure):
-        raise ValueError(
-            f"measure: got {text_of(measure)}, expected a Measure, such as ALL_TOKENS or COLLINS"
-        )
+    check_record("measure", measure, Measure, "ALL_TOKENS and COLLINS")
     if len(gold) != len(predicted):
         raise ValueError(f"predicted: got {len(predicted)} trees, expected {len(gold)}")
     rows = [_counts(right, made, measure) for right, made in zip(gold, predicted, strict=True)]
     return Scores(*np.array(rows, np.int64).reshape(len(rows), 4).T)
 
 
-def _checked(name: str, trees: Sequence[AnyTree]) -> Sequence[AnyTree]:
+def _checked(name: str, trees: Sequence[AnyTree]) -> list[AnyTree]:
     """Trees; those that are predicted may be None."""
-    if not isinstance(trees, Sequence) or isinstance(trees, str):
-        raise ValueError(f"{name}: got {kind_of(trees)}, expected a list of Trees")
-    for row, tree in enumerate(trees):
+    listed = as_list(name, trees, "a list of Trees")
+    for row, tree in enumerate(listed):
         if tree is not None or name == "gold":
             check_tree(tree, f"{name}[{row}]")
-    return trees
+    return listed
 
 
 def summarise(scores: Scores, *, failed_are_wrong: bool = False) -> Summary:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import as_list, check_record, distinct_texts, text_of
+from jaxstruct.core.plain_values import check_fields
+from jaxstruct.core.spec import array, refuse
+from jaxstruct.core.types import AnyArray
 from jaxstruct.trees.phrases.binarisation import (
     FULL,
     Binarisation,
@@ -21,7 +25,6 @@ from jaxstruct.trees.phrases.tree import (
     OUTER_LABELS,
     Tree,
     check_tree,
-    kind_of,
     leaves,
     preorder,
     tags,
@@ -77,20 +80,18 @@ class Grammar(NamedTuple):
 
 
 class LabelCounts(NamedTuple):
-    """Which constituents a node of each symbol stands for; L labels.
+    """Which constituents a node of each symbol stands for; L labels, sorted.
 
     A node of symbol s and a gold node of symbol g over the same tokens share
     sum_l min(inner[s, l], inner[g, l]) constituents. Over one token it is the same with `token`.
 
     Fields:
-      labels: L names, sorted.
       inner: [S, L] int32, over two tokens or more; its rows sum to `Grammar.constituents`.
       token: [S, L] int32, over one token; its rows sum to `Grammar.token_constituents`.
     """
 
-    labels: tuple[str, ...]
-    inner: np.ndarray
-    token: np.ndarray
+    inner: AnyArray
+    token: AnyArray
 
 
 def read_grammar(
@@ -112,9 +113,11 @@ def read_grammar(
       ValueError: no tree; a label that the binarisation cannot take; a wrong option; what should be
         a tree, or an option, is of another type.
     """
-    trees = _checked_trees(trees)
+    trees = as_list("trees", trees, "several Trees: read_trees(text), or [tree]")
+    for row, tree in enumerate(trees):
+        check_tree(tree, f"trees[{row}]")
     check_binarisation(binarisation)
-    uncounted = _checked_names(uncounted)
+    uncounted = as_list("uncounted", uncounted, "several labels, such as ('ROOT',)")
     if not trees:
         raise ValueError("trees: got none, expected at least one to read a grammar off")
     frequent = None
@@ -175,31 +178,49 @@ class GrammarCounts:
         return _number(self._binary, self._lexical, self._roots, *self._options)
 
 
-def check_grammar(grammar: object) -> None:
-    """Raises a ValueError unless this is a Grammar."""
-    if not isinstance(grammar, Grammar):
-        raise ValueError(
-            f"grammar: got {kind_of(grammar)}, expected a Grammar; see trees.grammar.read_grammar"
-        )
+_ARRAYS = {
+    "binary_rules": ("R 3", np.int32), "binary_counts": ("R", np.int64),
+    "lexical_rules": ("Q 2", np.int32), "lexical_counts": ("Q", np.int64),
+    "root_counts": ("S", np.int64), "constituents": ("S", np.int32),
+    "token_constituents": ("S", np.int32),
+}  # fmt: skip
+"""Axes and dtypes; S symbols, R rules, Q lexical rules."""
 
 
-def _checked_trees(trees: Iterable[Tree]) -> list[Tree]:
-    if isinstance(trees, (str, Tree)) or not isinstance(trees, Iterable):
-        raise ValueError(
-            f"trees: got {kind_of(trees)}, expected several Trees: read_trees(text), or [tree]"
-        )
-    trees = list(trees)
-    for row, tree in enumerate(trees):
-        check_tree(tree, f"trees[{row}]")
-    return trees
+def fields_of(grammar: Grammar) -> dict[str, Any]:
+    """Returns the fields by name as files hold them, arrays as lists."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in grammar._asdict().items()
+    }
 
 
-def _checked_names(uncounted: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(uncounted, str) or not isinstance(uncounted, Iterable):
-        raise ValueError(
-            f"uncounted: got {text_of(uncounted)}, expected several labels, such as ('ROOT',)"
-        )
-    return tuple(uncounted)
+def grammar_of(fields: dict[str, Any]) -> Grammar:
+    """Returns the grammar of such fields.
+
+    Raises:
+      ValueError: they are others, rules are out of order, repeated or of numbers that do not exist,
+        or an option does not fit.
+    """
+    check_fields(fields, Grammar._fields)
+    for name in ("symbols", "terminals", "uncounted"):
+        distinct_texts(name, fields[name])
+    check_binarisation(fields["binarisation"])
+    if fields["unknown_words"] is not None:
+        check_unknown_words(fields["unknown_words"])
+    sizes, tables = {"S": len(fields["symbols"]), "V": len(fields["terminals"])}, {}
+    for name, (axes, dtype) in _ARRAYS.items():
+        none = np.zeros([0, *map(int, axes.split()[1:])], dtype)
+        within = range(np.iinfo(dtype).max + 1)
+        table = array(name, fields[name] or none, axes, sizes=sizes, within=within)
+        tables[name] = table.astype(dtype)
+    for name, ends in (("binary_rules", "SSS"), ("lexical_rules", "SV")):
+        table, most = tables[name], [sizes[letter] for letter in ends]
+        refuse(name, table, table >= most, f"below {most}, the symbols and terminals")
+        falls = np.zeros(len(table), bool)
+        falls[1:] = [b <= a for a, b in pairwise(table.tolist())]
+        refuse(name, table, falls, "more than before it: each rule once, in ascending order")
+    return Grammar(**{**fields, **tables})
 
 
 def _number(
@@ -236,9 +257,7 @@ def _number(
         unknown_words=unknown_words,
         uncounted=uncounted,
     )
-    inner, token = (
-        np.array([len(chain) for chain in chains], np.int32) for chains in _stands_for(grammar)
-    )
+    inner, token = (table.sum(axis=1, dtype=np.int32) for table in label_counts(grammar))
     return grammar._replace(constituents=inner, token_constituents=token)
 
 
@@ -249,34 +268,23 @@ def _table(counts: dict[tuple[int, ...], int], width: int) -> tuple[np.ndarray, 
     return rows, np.array([counts[rule] for rule in rules], np.int64)
 
 
-def _stands_for(grammar: Grammar) -> tuple[list[list[str]], list[list[str]]]:
-    """The constituents of each symbol over several tokens, and over one."""
-    parents, above = set(grammar.binary_rules[:, 0]), set(grammar.lexical_rules[:, 0])
-    inner, token = [], []
-    for number, symbol in enumerate(grammar.symbols):
-        chain = chain_labels(symbol, grammar.binarisation)
-        inner.append(_count(chain if number in parents else (), grammar.uncounted))
-        token.append(_count(chain[:-1] if number in above else (), grammar.uncounted))
-    return inner, token
-
-
-def _count(chain: Sequence[str], uncounted: Sequence[str]) -> list[str]:
-    return [label for label in chain if label not in uncounted]
-
-
 def label_counts(grammar: Grammar) -> LabelCounts:
     """Returns how often each label is among the constituents of each symbol."""
-    inner, token = _stands_for(grammar)
-    labels = sorted({label for chain in (*inner, *token) for label in chain})
-    columns = {label: column for column, label in enumerate(labels)}
-    return LabelCounts(tuple(labels), _histograms(inner, columns), _histograms(token, columns))
+    parents, above = set(grammar.binary_rules[:, 0]), set(grammar.lexical_rules[:, 0])
+    chains = [chain_labels(symbol, grammar.binarisation) for symbol in grammar.symbols]
+    inner = [chain if number in parents else () for number, chain in enumerate(chains)]
+    token = [chain[:-1] if number in above else () for number, chain in enumerate(chains)]
+    labels = {label for chain in (*inner, *token) for label in chain} - set(grammar.uncounted)
+    columns = numbers_of(tuple(sorted(labels)))
+    return LabelCounts(_histograms(inner, columns), _histograms(token, columns))
 
 
-def _histograms(chains: list[list[str]], columns: dict[str, int]) -> np.ndarray:
+def _histograms(chains: list[tuple[str, ...]], columns: dict[str, int]) -> np.ndarray:
     table = np.zeros((len(chains), len(columns)), np.int32)
     for row, chain in enumerate(chains):
         for label in chain:
-            table[row, columns[label]] += 1
+            if label in columns:
+                table[row, columns[label]] += 1
     return table
 
 
@@ -290,7 +298,7 @@ def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
     Raises:
       ValueError: the grammar is none, or the tokens are no sequence of str.
     """
-    check_grammar(grammar)
+    check_record("grammar", grammar, Grammar, "read_grammar")
     check_tokens(tokens, "tokens")
     number = numbers_of(grammar.terminals)
     if grammar.unknown_words is None:
@@ -304,12 +312,7 @@ def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
 
 def check_tokens(tokens: object, name: str) -> None:
     """Raises a ValueError unless these are several str, one a token."""
-    if isinstance(tokens, (str, bytes, Tree)) or not isinstance(tokens, Iterable):
-        raise ValueError(
-            f"{name}: got {text_of(tokens)}, expected a list of str, one a token, such as "
-            "['DT', 'NN']"
-        )
-    for token in tokens:
+    for token in as_list(name, tokens, "a list of str, one a token, such as ['DT', 'NN']"):
         if not isinstance(token, str):
             raise ValueError(f"{name}: got {text_of(token)} among them, expected str, one a token")
 

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import checked_size
+from jaxstruct.core.checks import check_record, checked_size
 from jaxstruct.core.spec import array
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
 from jaxstruct.trees.phrases.grammar import (
     Grammar,
-    check_grammar,
     check_tokens,
     numbers_of,
     terminals_of,
@@ -50,7 +49,7 @@ def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
     Raises:
       ValueError: T is too small; a label that the binarisation of the grammar cannot take.
     """
-    check_grammar(grammar)
+    check_record("grammar", grammar, Grammar, "read_grammar")
     check_tree(tree)
     read = tags(tree) if grammar.unknown_words is None else words(tree)
     least = max(len(read), 2)
@@ -128,7 +127,7 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
     Raises:
       ValueError: the integers are no tree of the grammar, or the number of words is not l.
     """
-    check_grammar(grammar)
+    check_record("grammar", grammar, Grammar, "read_grammar")
     if not isinstance(tree, BinaryTree):
         hint = "; take its field .tree" if isinstance(tree, Encoding) else "; see encode"
         raise ValueError(f"tree: got {kind_of(tree)}, expected a BinaryTree of integers{hint}")

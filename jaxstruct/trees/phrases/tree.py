@@ -130,28 +130,24 @@ def _outline(tree: Tree) -> Iterator[tuple[str, str | None, int]]:
     return ((node.label, node.word, len(node.children)) for node in preorder(tree))
 
 
-def preorder(tree: Tree) -> Iterator[Tree]:
+def preorder(tree: Tree) -> list[Tree]:
     """Returns every node, one after the other: a parent first, then its children from the left.
 
     Raises:
       ValueError: this is no Tree.
     """
     check_tree(tree)
-    return _preorder(tree)
-
-
-def _preorder(tree: Tree) -> Iterator[Tree]:
-    waiting = [tree]
+    waiting, found = [tree], []
     while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(reversed(node.children))
+        found.append(waiting.pop())
+        waiting.extend(reversed(found[-1].children))
+    return found
 
 
 def fold(tree: Tree, combine: Callable[[Tree, list[T]], T]) -> T:
     """Works a tree up from its leaves: combine(node, results of its children), left to right."""
     results: list[T] = []
-    for node in reversed(list(preorder(tree))):
+    for node in reversed(preorder(tree)):
         first = len(results) - len(node.children)
         parts = results[first:][::-1]
         del results[first:]

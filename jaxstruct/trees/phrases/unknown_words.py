@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from typing import NamedTuple
 
-from jaxstruct.core.checks import checked_size
+from jaxstruct.core.checks import check_record, checked_size
 
 OTHER = "UNK"
 """The class of words that fit no other."""
@@ -43,11 +43,7 @@ class UnknownWords(NamedTuple):
 
 def check_unknown_words(options: UnknownWords) -> None:
     """Raises a ValueError unless these are UnknownWords, a ValueError unless `rare` >= 0."""
-    if not isinstance(options, UnknownWords):
-        raise ValueError(
-            f"unknown_words: got {options!r}, expected None (the terminals are tags) or "
-            "UnknownWords, such as UnknownWords(1)"
-        )
+    check_record("unknown_words", options, UnknownWords, "None for tags, or UnknownWords(1)")
     checked_size("rare", options.rare, 0)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar
-from jaxstruct.trees.oracles.cky import cky
+from jaxstruct.trees.oracles.k_best_trees import cky
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar, terminals_of

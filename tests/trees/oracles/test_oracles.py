@@ -11,14 +11,15 @@ import pytest
 from scipy.special import logsumexp
 
 from jaxstruct.trees.oracles import k_best_trees as oracle
-from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
-from jaxstruct.trees.oracles.charts import rank_pairs
-from jaxstruct.trees.oracles.cky import cky
-from jaxstruct.trees.oracles.inside_outside import TreeMarginals, log_partition, rule_marginals
-from jaxstruct.trees.oracles.k_best_trees import k_best_trees, sentence_bytes
-from jaxstruct.trees.oracles.recursion import FEW
-from jaxstruct.trees.oracles.sampling import sample_tree
-from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels, level_trees, tree_levels
+from jaxstruct.trees.oracles.inside_outside import (
+    TreeMarginals,
+    log_partition,
+    rule_marginals,
+    sample_tree,
+)
+from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees, sentence_bytes
+from jaxstruct.trees.oracles.recursion import FEW, rank_pairs
+from jaxstruct.trees.oracles.tree_levels import tree_levels
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import (
@@ -55,50 +56,30 @@ class Asked(NamedTuple):
     """Of each sentence [N, ..], beside its potentials.
 
     Fields:
-      matched: [N, T, T, S] integers counted at nodes. offsets, slopes, valid: [N, *levels].
+      counts: [N, T, T, S] integers counted at nodes.
     """
 
     length: np.ndarray
-    matched: np.ndarray
-    offsets: np.ndarray
-    slopes: np.ndarray
-    valid: np.ndarray
+    counts: np.ndarray
     key: np.ndarray
 
 
-def asked(given: Cases, sizes: LevelSizes, predicted: np.ndarray | None) -> Asked:
-    """Inner nodes of a random tree, or 0 to 2 at any node, never more than is predicted there."""
+def asked(given: Cases, counts: np.ndarray | None = None) -> Asked:
+    """Counts of inner nodes of a random tree, or as given."""
     (N, T, S), random = given.potentials.lexical.shape, np.random.default_rng(5)
-    if predicted is None:
-        matched = np.zeros((N, T, T, S), bool)
+    if counts is None:
+        counts = np.zeros((N, T, T, S), bool)
         for n, length in enumerate(given.length):
             forest = given.forests[int(length)]
             if len(forest.tops):
                 a = random.integers(len(forest.tops))
                 inner = forest.trees.rules[a] >= 0
                 begins, ends = forest.trees.begins[a, inner], forest.trees.ends[a, inner]
-                matched[n, begins, ends - 1, forest.parents[a, inner]] = True
-    else:
-        matched = np.minimum(random.integers(0, 3, (N, T, T, S)), predicted).astype(np.int8)
-    most = [each[-1] for each in (sizes.predicted, sizes.matched) if each is not None]
-    offsets = np.where(random.random((N, *most)) < 0.2, -np.inf, random.normal(size=(N, *most)))
-    slopes, valid = random.random((N, *most)), random.random((N, *most)) < 0.8
-    return Asked(
-        given.length, matched, offsets, slopes, valid, jax.random.split(jax.random.key(0), N)
-    )
+                counts[n, begins, ends - 1, forest.parents[a, inner]] = True
+    return Asked(given.length, counts, jax.random.split(jax.random.key(0), N))
 
 
-def of_levels(rules, potentials, asks: Asked, sizes: LevelSizes, predicted) -> dict:
-    """What is said of levels, of one sentence."""
-    given = rules, potentials, NodeCounts(asks.matched, predicted), asks.length, sizes
-    return {
-        "trees": level_trees(*given),
-        "scores": tree_levels(*given),
-        "best": best_of_tree_levels(*given, asks.offsets, asks.slopes, asks.valid),
-    }
-
-
-def answers(rules, potentials, asks: Asked, sizes: LevelSizes) -> dict:
+def answers(rules, potentials, asks: Asked, levels: int) -> dict:
     """All that is said of one sentence."""
     given = rules, potentials, asks.length
     draw = jax.vmap(sample_tree, (None, None, None, 0))
@@ -109,19 +90,21 @@ def answers(rules, potentials, asks: Asked, sizes: LevelSizes) -> dict:
         "sums": jax.value_and_grad(log_partition, 1)(*given),
         "marginals": rule_marginals(*given),
         "drawn": draw(*given, jax.random.split(asks.key, DRAWS)),
-        "levels": of_levels(rules, potentials, asks, sizes, None),
+        "levels": tree_levels(rules, potentials, asks.counts, asks.length, levels),
     }
 
 
 @cache
-def together(axes: TreePotentials, sizes: LevelSizes):
-    return jax.jit(jax.vmap(partial(answers, sizes=sizes), (None, axes, 0)))
+def together(axes: TreePotentials, levels: int):
+    return jax.jit(jax.vmap(partial(answers, levels=levels), (None, axes, 0)))
 
 
 @cache
-def levels_together(axes: TreePotentials, sizes: LevelSizes, predicted: tuple[int, ...]):
-    call = partial(of_levels, sizes=sizes, predicted=np.array(predicted, np.int32))
-    return jax.jit(jax.vmap(call, (None, axes, 0)))
+def levels_together(axes: TreePotentials, levels: int):
+    def of_one(rules, potentials, asks: Asked):
+        return tree_levels(rules, potentials, asks.counts, asks.length, levels)
+
+    return jax.jit(jax.vmap(of_one, (None, axes, 0)))
 
 
 def counts(given: Cases, n: int, p: np.ndarray) -> TreeMarginals:
@@ -168,36 +151,13 @@ def check_sums(given: Cases, every: Listed, found: dict, tolerance: float) -> No
         check_counts(row(found["used"], n), counts(given, n, used), 0)
 
 
-def check_of_levels(given: Cases, every: Listed, asks: Asked, predicted, found, tolerance) -> None:
-    """Every level has the best of its trees, and the best level is the best line of them."""
-    shape, levels = found["scores"].shape[1:], []
+def check_of_levels(given: Cases, every: Listed, counts: np.ndarray, found, tolerance) -> None:
+    """Every level has the best of its trees, the last one those of all larger sums."""
+    last, levels = found.score.shape[1] - 1, []
     for n, length in enumerate(given.length):
-        forest = given.forests[int(length)]
-        level = node_sums(asks.matched[n].astype(int), forest, int(length))
-        level = np.minimum(level, shape[-1] - 1)
-        if predicted is not None:
-            table = np.broadcast_to(np.array(predicted), asks.matched[n].shape)
-            many = node_sums(table, forest, int(length))
-            level = np.where(many < shape[0], many * shape[1] + level, -1)
-        levels.append(level)
-    N, L = len(levels), int(np.prod(shape))
-    trees = jax.tree.map(lambda leaf: leaf.reshape(N, L, -1), found["trees"].tree)
-    scores, best = found["trees"].score.reshape(N, L), found["best"]
-    np.testing.assert_array_equal(found["scores"].reshape(N, L), scores)
-    check_levels(every, levels, trees, scores, tolerance)
-    offsets, slopes, valid = (leaf.reshape(N, L) for leaf in asks[2:5])
-    usable = valid & (scores > -np.inf)
-    values = np.where(usable, offsets + slopes * np.where(usable, scores, 0), -np.inf)
-    level, some = best.predicted * shape[-1] + best.matched, values.max(axis=1) > -np.inf
-    close = partial(np.testing.assert_allclose, rtol=tolerance, atol=tolerance)
-    close(best.value, values.max(axis=1))
-    close(values[np.arange(N), level][some], values.max(axis=1)[some])
-    none = flat(best.tree, 1)[~some]
-    assert (none == -1).all() and (best.score[~some] == -np.inf).all() and not level[~some].any()
-    for n in np.flatnonzero(some):
-        (place,) = every.places(n, flat(row(best.tree, [n]), 1))
-        assert levels[n][place] == level[n]
-        close(best.score[n], given.scores[n][place])
+        sums = node_sums(counts[n].astype(int), given.forests[int(length)], int(length))
+        levels.append(np.minimum(sums, last))
+    check_levels(every, levels, found.tree, found.score, tolerance)
 
 
 EACH = [(OVER_SPANS, SMALL, "float32"), (SHARED, SKEWED, "float32"), (OWN, SKEWED, "float64")]
@@ -207,14 +167,14 @@ EACH = [(OVER_SPANS, SMALL, "float32"), (SHARED, SKEWED, "float32"), (OWN, SKEWE
 def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
     """Of equals, of odd seeds, the lowest top symbol, then in preorder the lowest rule, the lowest
     split. Matches of inner nodes are levels, one of them a cap in float64."""
-    none, sizes, tolerance, of_sums = 0, inner_sizes(size.tokens), 1e-5, 2e-5
+    none, levels, tolerance, of_sums = 0, size.tokens, 1e-5, 2e-5
     if dtype == "float64":
-        sizes, tolerance, of_sums = capped_sizes(size.tokens, 1), 1e-13, 1e-12
+        levels, tolerance, of_sums = 2, 1e-13, 1e-12
     for seed in repeats(8, 4):
         given = cases(kind, size, seed)
-        every, asks = listed(given, seed % 2 == 1), asked(given, sizes, None)
+        every, asks = listed(given, seed % 2 == 1), asked(given)
         with jax.enable_x64(dtype == "float64"):
-            call = together(given.axes, sizes)
+            call = together(given.axes, levels)
             found = jax.device_get(call(given.rules, as_dtype(given.potentials, dtype), asks))
         types = {leaf.dtype for leaf in jax.tree.leaves(found)}
         assert types == {np.dtype(dtype), np.dtype("int32")}
@@ -225,46 +185,47 @@ def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
         check_samples(every, found["drawn"])
         drawn = flat(found["drawn"], 2)
         assert (drawn[parsed.score == -np.inf] == -1).all()
-        check_of_levels(given, every, asks, None, found["levels"], tolerance)
+        check_of_levels(given, every, asks.counts, found["levels"], tolerance)
         none += empty
     assert none > 0 or size is SKEWED
 
 
 @pytest.mark.parametrize(
-    ("kind", "size", "cap"), thorough_after(1, [(OVER_SPANS, SHORT, None), (SHARED, SKEWED, 3)])
+    ("kind", "size"), thorough_after(1, [(OVER_SPANS, SHORT), (SHARED, SKEWED)])
 )
-def test_levels_of_every_pair_of_matched_and_predicted(kind, size: tuple, cap: int | None) -> None:
-    """Also with a cap of the matched ones: the last of them holds all trees with at least two."""
-    predicted = tuple(np.arange(size.symbols)[::-1] % 3)
-    most = tuple(2 * (2 * w - 1) + 1 for w in range(1, size.tokens + 1))
-    sizes = LevelSizes((cap,) * size.tokens if cap else most, most)
+def test_levels_of_every_pair_of_matched_and_predicted(kind, size: tuple) -> None:
+    """0 to 2 at any node, tokens too, never more matched than predicted: level p L + m."""
+    predicted = np.arange(size.symbols)[::-1] % 3
+    L, random = 2 * (2 * size.tokens - 1) + 1, np.random.default_rng(5)
     for seed in repeats(4, 2):
         given = cases(kind, size, seed)
-        asks = asked(given, sizes, np.array(predicted))
-        call = levels_together(given.axes, sizes, predicted)
+        shape = (len(given.length), size.tokens, size.tokens, size.symbols)
+        matched = np.minimum(random.integers(0, 3, shape), predicted)
+        asks = asked(given, matched + L * predicted)
+        call = levels_together(given.axes, L * L)
         found = jax.device_get(call(given.rules, as_dtype(given.potentials, "float32"), asks))
-        check_of_levels(given, listed(given, False), asks, predicted, found, 1e-5)
+        check_of_levels(given, listed(given, False), asks.counts, found, 1e-5)
 
 
 @pytest.mark.usefixtures("x64")
 def test_derivatives_against_differences() -> None:
-    """Of a score without its tree, the k best, all levels, and the best one by offset and slope."""
-    given, sizes = cases(SHARED, SMALL, 0), capped_sizes(SMALL.tokens, 2)
-    asks, potentials = asked(given, sizes, None), as_dtype(given.potentials, "float64")
+    """Of a score without its tree, the k best, all levels, and a tree's score by itself."""
+    given = cases(SHARED, SMALL, 0)
+    asks, potentials = asked(given), as_dtype(given.potentials, "float64")
 
-    def scores(changed: tuple) -> list:
+    def scores(changed: TreePotentials) -> list:
         def of_one(potentials, asks):
-            found, own = of_levels(given.rules, potentials, asks, sizes, None), asks.length
+            own = asks.length
+            found = tree_levels(given.rules, potentials, asks.counts, own, 3)
             ranked = k_best_trees(given.rules, potentials, own, 2).score
-            alone = cky(given.rules, potentials, own).score
-            tree = score_tree(given.rules, potentials, found["best"].tree, own)
-            kept = jax.numpy.where(found["best"].score > -jax.numpy.inf, tree, 0)
-            return alone, ranked, found["scores"], found["best"].score, found["best"].value, kept
+            best = cky(given.rules, potentials, own)
+            tree = score_tree(given.rules, potentials, best.tree, own)
+            kept = jax.numpy.where(best.score > -jax.numpy.inf, tree, 0)
+            return best.score, ranked, found.score, kept
 
-        moved = asks._replace(offsets=changed[1], slopes=changed[2])
-        return jax.vmap(of_one, (given.axes, 0))(changed[0], moved)
+        return jax.vmap(of_one, (given.axes, 0))(changed, asks)
 
-    assert_derivatives(scores, (potentials, asks.offsets, asks.slopes))
+    assert_derivatives(scores, potentials)
 
 
 @pytest.mark.parametrize("kind, size", thorough_after(1, [(SHARED, SKEWED), (OVER_SPANS, SMALL)]))
@@ -327,17 +288,17 @@ def test_the_program_of_many_trees_is_as_large_as_that_of_few() -> None:
 @pytest.mark.parametrize("shift, tolerance", [(0.0, 1e-4), (2000.0, 2e-3)])
 def test_far_apart_potentials_neither_overflow_nor_vanish(shift: float, tolerance: float) -> None:
     """A top symbol 400 a rule below the others; F of 6000 is known to 5e-4 in float32."""
-    given, sizes = cases(SHARED, SKEWED, 0), inner_sizes(SKEWED.tokens)
+    given = cases(SHARED, SKEWED, 0)
     n = int(np.flatnonzero(given.length == 3)[0])
     lexical = np.nan_to_num(given.potentials.lexical[n], neginf=0.0) + shift
     lexical[:, 0] -= 300.0
     root = np.where(np.arange(7) == 1, 0.0, -np.inf)
     rules = np.where(given.rules.parents == 1, 0.0, 400.0)
-    asks = asked(given, sizes, None)
+    asks = asked(given)
     asks = asks._replace(length=np.full_like(given.length, 3))  # as often as the program has them
     lexical, root = (np.stack([leaf] * len(asks.length)) for leaf in (lexical, root))
     potentials = as_dtype(TreePotentials(lexical, rules, root), "float32")
-    found = together(given.axes, sizes)(given.rules, potentials, asks)["marginals"]
+    found = together(given.axes, SKEWED.tokens)(given.rules, potentials, asks)["marginals"]
     found = jax.tree.map(lambda leaf: np.asarray(leaf)[0], found)
     assert float(found.log_partition) > -np.inf
     np.testing.assert_allclose(found.lexical.sum(axis=1), 1, rtol=tolerance)
@@ -392,20 +353,16 @@ def test_rules_of_each_sentence_are_refused() -> None:
 GIVEN = TreePotentials(np.zeros((5, 3)), np.zeros(2), np.zeros(3))
 COUNTED = np.zeros((5, 5, 3), int)
 OF_LEVELS = [
-    (tree_levels, NodeCounts(np.zeros((5, 3), int)), inner_sizes(5), "counts.matched must be"),
-    (tree_levels, NodeCounts(COUNTED, np.zeros(3, int)), inner_sizes(5), "both be given"),
-    (tree_levels, NodeCounts(COUNTED), inner_sizes(4), "sizes.matched must be T = 5"),
-    (tree_levels, NodeCounts(COUNTED), LevelSizes((3, 2, 3, 4, 5)), "rising"),
-    (partial(best_of_tree_levels, offsets=np.zeros(4), slopes=np.zeros(4)), NodeCounts(COUNTED),
-     inner_sizes(5), r"must all be \[5\]"),
-    (tree_levels, NodeCounts(1.0 * COUNTED), inner_sizes(5), "matched must be integers, got float"),
-]  # fmt: skip
+    (np.zeros((5, 3), int), 5, r"counts must be \[T = 5, T = 5, S = 3\] integers, got .*vmap"),
+    (1.0 * COUNTED, 5, "counts must be .* integers, got float"),
+    (COUNTED, 0, "levels must be at least 1, got 0"),
+]
 
 
-@pytest.mark.parametrize("call, counted, sizes, message", OF_LEVELS)
-def test_levels_that_do_not_fit(call, counted, sizes, message) -> None:
+@pytest.mark.parametrize("counts, levels, message", OF_LEVELS)
+def test_levels_that_do_not_fit(counts, levels, message) -> None:
     rules = GrammarRules(np.array([0, 0]), np.array([0, 1]), np.array([1, 2]))
-    refused(message, call, rules, GIVEN, counted, 2, sizes)
+    refused(message, tree_levels, rules, GIVEN, counts, 2, levels)
 
 
 def test_k_below_one_is_refused() -> None:

@@ -16,7 +16,7 @@ from jaxstruct.trees.phrases.binarisation import (
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.tree import Tree, preorder, words
 from tests.lib.refusals import refused
-from tests.trees.random_trees import deep_tree, random_trees
+from tests.trees.random_trees import random_trees
 
 WIDE = "(X (A a) (B b) (C c) (D d) (E e))"
 OPTIONS = [
@@ -78,18 +78,6 @@ def test_less_memory_means_fewer_symbols() -> None:
         return len({node.label for form in forms for node in preorder(form)})
 
     assert symbols(0) < symbols(1) < symbols(2) < symbols(None)
-
-
-def test_depth_and_width_are_no_limit() -> None:
-    wide = Tree("S", tuple(Tree("NN", word=f"w{number}") for number in range(2_000)))
-    for options in (FULL, Binarisation("left", 1)):
-        assert debinarise(binarise(wide, options), options) == wide
-    tall = deep_tree(2_000)
-    assert debinarise(binarise(tall)) == tall
-    chain = Tree("NN", word="end")
-    for _ in range(2_000):
-        chain = Tree("NP", (chain,))
-    assert debinarise(binarise(chain)) == chain
 
 
 def test_labels_of_a_symbol() -> None:

@@ -7,7 +7,7 @@ import pytest
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
 from jaxstruct.trees.phrases.tree import Tree, tags, words
 from tests.lib.refusals import refused
-from tests.trees.random_trees import deep_tree, depth, random_trees
+from tests.trees.random_trees import random_trees
 
 LDC = """
 ( (S
@@ -131,10 +131,3 @@ def test_what_was_written_is_read_again() -> None:
 def test_what_could_not_be_read_again_is_not_written(tree: Tree) -> None:
     for write in (write_line, write_indented, lambda tree: write_indented(tree, 1)):
         refused("got '.*', expected one without white space", write, tree)
-
-
-def test_depth_is_no_limit() -> None:
-    tall = deep_tree(3_000)
-    again = read_tree(write_line(tall))
-    assert again == tall and depth(again) == 3_000
-    assert read_tree(write_indented(tall)) == tall

@@ -13,7 +13,7 @@ from jaxstruct.trees.phrases.cleaning import (
     without_repetitions,
     without_traces,
 )
-from tests.trees.random_trees import deep_tree, random_trees
+from tests.trees.random_trees import random_trees
 
 RAW = (
     "( (S (NP-SBJ-1 (DT the) (NN bid)) (VP (VBD was) (VP (VBN said) (S=2 (NP-SBJ (-NONE- *-1)) "
@@ -91,8 +91,3 @@ def test_clean_trees_stay() -> None:
     for tree in random_trees(5, 300):
         once = clean(tree)
         assert clean(once) == once
-
-
-def test_depth_is_no_limit() -> None:
-    tall = deep_tree(3_000)
-    assert clean(tall) == without_repetitions(tall)

@@ -179,9 +179,9 @@ def test_the_grammar_counts_the_same_constituents() -> None:
 def test_other_types() -> None:
     tree = Tree("S", (Tree("NN", word="dog"),))
     for arguments, message in [
-        ((None, [tree]), "gold: got NoneType, expected a list of Trees"),
+        ((None, [tree]), "gold must be a list of Trees, got None"),
         (([None], [tree]), r"gold\[0\]: got NoneType, expected one Tree"),
         (([tree], ["(S a)"]), r"predicted\[0\]: got str, expected one Tree"),
-        (([tree], [tree], "f1"), "measure: got 'f1', expected a Measure"),
+        (([tree], [tree], "f1"), "measure must be a Measure .*got str 'f1'"),
     ]:
         refused(message, score, *arguments)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from jaxstruct.trees.phrases.binarisation import Binarisation, binarise
+from jaxstruct.core.plain_values import from_plain, to_plain
+from jaxstruct.models.records import RECORDS
+from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise
 from jaxstruct.trees.phrases.bracketing import read_trees
-from jaxstruct.trees.phrases.grammar import label_counts, read_grammar, terminals_of
+from jaxstruct.trees.phrases.grammar import (
+    Grammar,
+    fields_of,
+    grammar_of,
+    label_counts,
+    read_grammar,
+    terminals_of,
+)
 from jaxstruct.trees.phrases.tree import constituents, preorder
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from tests.lib.refusals import refused
@@ -98,18 +108,16 @@ def test_constituents_add_up_to_those_of_each_tree() -> None:
     trees = random_trees(12, 200)
     grammar = read_grammar(trees, uncounted=("X",))
     table = label_counts(grammar)
-    assert "X" not in table.labels
+    labels = sorted({part.label for tree in trees for part in constituents(tree)} - {"X"})
     np.testing.assert_array_equal(table.inner.sum(axis=1), grammar.constituents)
     np.testing.assert_array_equal(table.token.sum(axis=1), grammar.token_constituents)
     for tree in trees:
-        histogram = np.zeros(len(table.labels), int)
+        histogram = np.zeros(len(labels), int)
         for node in preorder(binarise(tree)):
             number = grammar.symbols.index(node.label)
             histogram += (table.token if node.is_leaf else table.inner)[number]
-        wanted = Counter(part.label for part in constituents(tree) if part.label != "X")
-        assert dict(zip(table.labels, histogram.tolist(), strict=True)) == {
-            label: wanted[label] for label in table.labels
-        }
+        wanted = Counter(part.label for part in constituents(tree))
+        assert histogram.tolist() == [wanted[label] for label in labels]
 
 
 def test_outer_brackets_are_no_constituents() -> None:
@@ -164,12 +172,15 @@ def test_bad_input() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("(S (NN a))",), "trees: got str, expected several Trees: read_trees"),
-        ((TREES[0],), r"trees: got Tree, expected several Trees: .*\[tree\]"),
+        (("(S (NN a))",), "trees must be several Trees: read_trees.*got '"),
+        ((TREES[0],), r"trees must be several Trees: .*\[tree\], got Tree"),
         (([TREES[0], "(S (NN a))"],), r"trees\[1\]: got str, expected one Tree"),
-        ((TREES, "right"), "binarisation: got 'right', expected a Binarisation"),
-        ((TREES, Binarisation(), 1), "unknown_words: got 1, expected None .* or UnknownWords"),
-        ((TREES, Binarisation(), None, "ROOT"), "uncounted: got 'ROOT', expected several labels"),
+        ((TREES, "right"), "binarisation must be a Binarisation .*got str 'right'"),
+        (
+            (TREES, Binarisation(), 1),
+            "unknown_words must be .* UnknownWords .*got int 1",
+        ),
+        ((TREES, Binarisation(), None, "ROOT"), "uncounted must be several labels, .*got 'ROOT'"),
     ],
 )
 def test_other_types(arguments: tuple, message: str) -> None:
@@ -179,7 +190,55 @@ def test_other_types(arguments: tuple, message: str) -> None:
 def test_terminals_of_other_types() -> None:
     grammar = read_grammar(TREES)
     for tokens in ("NN", None, TREES[0]):
-        with refused("tokens: got .*, expected a list of str, one a token"):
+        with refused("tokens must be a list of str, one a token, .*, got "):
             terminals_of(grammar, tokens)
     refused("tokens: got 3 among them", terminals_of, grammar, ["NN", 3])
-    refused("grammar: got list, expected a Grammar", terminals_of, ["NN"], grammar)
+    refused("grammar must be a Grammar .*, got ", terminals_of, ["NN"], grammar)
+
+
+@pytest.mark.parametrize("options, unknown_words, trees", [
+    (Binarisation("left", 2), None, random_trees(30, 100)),
+    (Binarisation(), UnknownWords(3), random_trees(31, 50)),
+    (Binarisation(), None, random_trees(32, 3, most_tokens=1)),
+], ids=["tags", "words", "no binary rule"])  # fmt: skip
+def test_files_hold_grammars(options, unknown_words, trees) -> None:
+    grammar, arrays = read_grammar(trees, options, unknown_words), {}
+    plain = json.dumps(to_plain(grammar, "grammar", arrays, RECORDS))
+    found = from_plain(json.loads(plain), arrays, RECORDS)
+    assert type(found) is Grammar and not arrays
+    for mine, theirs in zip(grammar, found, strict=True):
+        np.testing.assert_array_equal(mine, theirs, strict=isinstance(mine, np.ndarray))
+        assert type(mine) is type(theirs)
+
+
+FIELDS = fields_of(read_grammar(TREES))
+RULES = read_grammar(TREES).binary_rules
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(symbols=("A", "A")), "symbols has a text twice"),
+    (dict(unknown_words=3), "unknown_words must be .* UnknownWords"),
+    (dict(symbols=(1,)), r"symbols must be texts, got \[1\]"),
+    (dict(binary_rules=RULES[::-1]), "each rule once, in ascending order"),
+    (dict(binary_rules=RULES[[0, *range(6)]]), "each rule once, in ascending order"),
+    (dict(binary_rules=RULES + 9), "the symbols and terminals"),
+    (dict(binary_rules=RULES[1:]), r"binary_counts must be \[R = 6\] integers"),
+    (dict(binary_rules=RULES * 1.0), "integers, got float64"),
+    (dict(binary_rules=RULES - 9), "is -5: expected 0..2147483647"),
+    (dict(binary_rules=RULES[:, :2]), r"binary_rules must be \[R, 3\] integers"),
+    (dict(root_counts=np.ones(1, int)), r"root_counts must be \[S = 13\] integers"),
+])  # fmt: skip
+def test_what_is_no_grammar_is_refused(change: dict, message: str) -> None:
+    change = {name: np.asarray(value).tolist() for name, value in change.items()}
+    refused(message, grammar_of, FIELDS | change)
+
+
+@pytest.mark.parametrize("name, fields, message", [
+    ("grammar", dict(more=1), "its fields are"),
+    ("binarisation", dict(branching="up"), "branching is 'up'"),
+    ("binarisation", dict(colour=1), "its fields are"),
+    ("unknown_words", dict(rare=-1), "rare must be at least 0, got -1"),
+])  # fmt: skip
+def test_files_of_no_grammar_are_refused(name: str, fields: dict, message: str) -> None:
+    given = {"grammar": FIELDS, "binarisation": FULL._asdict(), "unknown_words": {}}[name]
+    refused(message, RECORDS[name].build, given | fields)

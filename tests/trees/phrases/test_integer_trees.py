@@ -132,7 +132,7 @@ def test_length_too_small() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((TREES[0], GRAMMAR), "grammar: got Tree, expected a Grammar"),
+        ((TREES[0], GRAMMAR), "grammar must be a Grammar .see read_grammar., got Tree"),
         ((GRAMMAR, "(S (NN a))"), "tree: got str, expected one Tree"),
         ((GRAMMAR, TREES), "tree: got tuple, expected one Tree"),
         ((GRAMMAR, TREES[0], 8.5), "length must be at least 5, a Python integer, got 8.5"),
@@ -146,11 +146,11 @@ def test_what_cannot_be_encoded(arguments: tuple, message: str) -> None:
 def test_what_cannot_be_decoded() -> None:
     found = encode(GRAMMAR, TREES[0])
     for arguments, message in [
-        ((found.tree, GRAMMAR), "grammar: got BinaryTree, expected a Grammar"),
+        ((found.tree, GRAMMAR), "grammar must be a Grammar .see read_grammar., got BinaryTree"),
         ((GRAMMAR, found), "tree: got Encoding, expected a BinaryTree of integers; take its field"),
         ((GRAMMAR, TREES[0]), "tree: got Tree, expected a BinaryTree of integers; see encode"),
         ((GRAMMAR, None), "tree: got NoneType, expected a BinaryTree"),
-        ((GRAMMAR, found.tree, "abcde"), "words: got 'abcde', expected a list of str"),
+        ((GRAMMAR, found.tree, "abcde"), "words must be a list of str, one a token, .*got 'abcde'"),
         ((GRAMMAR, found.tree, ["a", "b", None, "d", "e"]), "words: got None among them"),
     ]:
         refused(message, decode, *arguments)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
+from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise, debinarise
+from jaxstruct.trees.phrases.bracketing import read_tree, write_indented, write_line
+from jaxstruct.trees.phrases.cleaning import clean, without_repetitions
 from jaxstruct.trees.phrases.tree import (
     Constituent,
     Tree,
@@ -80,13 +85,18 @@ def test_fold_gives_the_results_of_children_from_left_to_right() -> None:
         assert tuple(found) == words(tree) == tuple(leaf.word for leaf in leaves(tree))
 
 
-def test_depth_is_no_limit() -> None:
-    tall, twin = deep_tree(5_000), deep_tree(5_000)
-    assert depth(tall) == 5_000
-    assert tall == twin and hash(tall) == hash(twin)
-    assert tall != deep_tree(4_999)
-    assert len(constituents(tall)) == 4_999
+def test_depth_and_width_are_no_limit() -> None:
+    """Of anything that walks over trees."""
+    tall, wide = deep_tree(3_000), Tree("S", tuple(Tree("NN", word=f"w{n}") for n in range(2_000)))
+    chain = reduce(lambda below, _: Tree("NP", (below,)), range(2_000), Tree("NN", word="end"))
+    assert depth(tall) == 3_000 and len(constituents(tall)) == 2_999
+    assert tall == deep_tree(3_000) != deep_tree(2_999) and hash(tall) == hash(deep_tree(3_000))
     assert repr(tall).endswith("leaves>)")
+    assert read_tree(write_line(tall)) == read_tree(write_indented(tall)) == tall
+    assert clean(tall) == without_repetitions(tall)
+    for tree in (tall, wide, chain):
+        for options in (FULL, Binarisation("left", 1)):
+            assert debinarise(binarise(tree, options), options) == tree
 
 
 def test_parts_of_other_types() -> None:
