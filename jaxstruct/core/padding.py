@@ -227,11 +227,10 @@ def _sizes(padding: Padding, x: PyTree, outputs: PyTree) -> PyTree:
 
 
 def _sizes_beside(sizes: PyTree, numbers: PyTree) -> PyTree:
-    """Numbers beside outputs of one leaf are as long as these where they are ragged."""
-    only = jax.tree.leaves(sizes)
-    return jax.tree.map(
-        lambda leaf: only[0] if isinstance(leaf, Ragged) and len(only) == 1 else 0, numbers
-    )
+    """Numbers beside outputs of one length are as long as these where they are ragged."""
+    every = set(jax.tree.leaves(sizes))
+    only = every.pop() if len(every) == 1 else 0
+    return jax.tree.map(lambda leaf: only if isinstance(leaf, Ragged) else 0, numbers)
 
 
 def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndarray) -> PyTree:
