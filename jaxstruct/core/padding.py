@@ -227,10 +227,9 @@ def _sizes(padding: Padding, x: PyTree, outputs: PyTree) -> PyTree:
 
 
 def _sizes_beside(sizes: PyTree, numbers: PyTree) -> PyTree:
-    """Numbers beside outputs of one length are as long as these where they are ragged."""
-    every = set(jax.tree.leaves(sizes))
-    only = every.pop() if len(every) == 1 else 0
-    return jax.tree.map(lambda leaf: only if isinstance(leaf, Ragged) else 0, numbers)
+    """Numbers beside outputs are as long as the longest of these where they are ragged."""
+    most = max(jax.tree.leaves(sizes))
+    return jax.tree.map(lambda leaf: most if isinstance(leaf, Ragged) else 0, numbers)
 
 
 def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndarray) -> PyTree:

@@ -1,6 +1,6 @@
 """Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks."""
 
-from jaxstruct.trees.encoding import TreeEncoding, prepare
+from jaxstruct.trees.encoding import Brackets, TreeEncoding, prepare
 from jaxstruct.trees.inference import TreeProbabilities
 from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
@@ -27,6 +27,7 @@ __all__ = [
     "prepare",
     "TreeProbabilities",
     "Binarisation",
+    "Brackets",
     "Encoding",
     "Grammar",
     "GrammarRules",

@@ -31,7 +31,9 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxstruct.core.checks import check_choice, checked_size
+from jaxstruct.core.contract import Truth, output_of
 from jaxstruct.core.types import Array, BinaryTree
+from jaxstruct.trees.known_nodes import known_table
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, capped_sizes, inner_sizes
 from jaxstruct.trees.parts import GrammarTables, inner_parents
 from jaxstruct.trees.phrases.grammar import Grammar, label_counts
@@ -123,9 +125,9 @@ class Stratification:
         length = jnp.sum(y_true.symbols >= 0, dtype=jnp.int32)
         return 2 * length - 1 if self.counts_tokens else length - 1
 
-    def share(self, y_true: BinaryTree, scale: Array) -> Array:
-        """What missing one of the true nodes costs in scale Delta."""
-        return scale / jnp.maximum(self.nodes(y_true), 1)
+    def share(self, y_true: BinaryTree | Truth, scale: Array | int) -> Array:
+        """What missing one of the true nodes, or of those that are known, costs in scale Delta."""
+        return scale / jnp.maximum(self.nodes(output_of(y_true)), 1)
 
     def sizes(self, tokens: int) -> LevelSizes:
         """How many levels the trees over so many (padded) tokens have."""
@@ -153,9 +155,13 @@ class Stratification:
         return jnp.where((m <= p) & (m <= gold), f1_loss(m, p, gold, dtype), 0)
 
     def matched(
-        self, tables: GrammarTables, y_true: BinaryTree, first: Array, last: Array, symbol: Array
-    ) -> Array:
+        self, tables: GrammarTables, y_true: BinaryTree | Truth, first: Array, last: Array,
+        symbol: Array,
+    ) -> Array:  # fmt: skip
         """What nodes add to m: integers or bool of the shape of their tokens and symbols."""
+        if isinstance(y_true, Truth):
+            right = known_table(y_true.numbers)[first, last, symbol]
+            return right & (self.counts_tokens | (last > first))
         true = true_symbols(tables, y_true)[first, last]
         if self.name == "zero_one":
             return true != symbol
@@ -174,7 +180,7 @@ class Stratification:
         return jnp.sum(jnp.where(symbols >= 0, self.parts.counts[symbols], 0), dtype=jnp.int32)
 
     def loss(
-        self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: DTypeLike
+        self, tables: GrammarTables, y_true: BinaryTree | Truth, y: BinaryTree, dtype: DTypeLike
     ) -> Array:
         """Delta(y_true, y) of one pair of trees over the same tokens."""
         if self.name == "zero_one":
@@ -182,6 +188,10 @@ class Stratification:
         first, last, symbol = node_list(tables, y)
         own = jnp.where(symbol >= 0, self.matched(tables, y_true, first, last, symbol), 0)
         matched = jnp.sum(own, dtype=jnp.int32)
+        if isinstance(y_true, Truth):
+            known = jnp.sum(y_true.numbers.spans[:, 0] >= 0, dtype=jnp.int32)
+            known += jnp.sum(y.symbols >= 0, dtype=jnp.int32) if self.counts_tokens else 0
+            return ((known - matched) * self.share(y_true, 1)).astype(dtype)
         if self.is_additive:
             nodes = self.nodes(y_true)
             return (nodes - matched).astype(dtype) / jnp.maximum(nodes, 1)
