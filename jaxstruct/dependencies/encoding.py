@@ -234,7 +234,7 @@ def _checked(name: str, sentences: Any, columns: tuple[str, ...] | None) -> list
     return listed
 
 
-def _read_trees(trees: Any) -> tuple[list[list[int]], list[list[Hashable]] | None]:
+def _read_trees(trees: Any) -> tuple[list[list[Any]], list[list[Hashable]] | None]:
     """(heads, labels or None) of n trees.
 
     Raises:

@@ -180,7 +180,7 @@ class TreeEncoding(NamedTuple):
             for tree, text in zip(found, texts, strict=True)
         ]
 
-    def to_store(self, inputs: SentenceInput, outputs: BinaryTree) -> dict[str, np.ndarray]:
+    def to_store(self, inputs: SentenceInput, outputs: Any) -> dict[str, np.ndarray]:
         """The columns of ragged sentences and their trees."""
         stores = inputs.terminals, *outputs
         offsets = inputs.terminals.offsets, outputs.rules.offsets

@@ -184,7 +184,7 @@ class Stratification:
     ) -> Array:
         """Delta(y_true, y) of one pair of trees over the same tokens."""
         if self.name == "zero_one":
-            return (~same_tree(y_true, y)).astype(dtype)
+            return (~same_tree(output_of(y_true), y)).astype(dtype)
         first, last, symbol = node_list(tables, y)
         own = jnp.where(symbol >= 0, self.matched(tables, y_true, first, last, symbol), 0)
         matched = jnp.sum(own, dtype=jnp.int32)

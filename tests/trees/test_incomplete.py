@@ -116,6 +116,7 @@ def test_the_parser_learns_from_some_brackets(objective: str) -> None:
     more = read_trees(
         "(S (NP (N a)) (VP (V b) (NP (NP (N c)) (PP (P d) (NP (N e))))))"
         "(S (NP (N a)) (VP (VP (V b)) (PP (P d) (NP (N e)))))"
+        "(S (NP (N a)) (VP (VP (V b) (NP (N c))) (PP (P d) (NP (N e)))))"
         "(S (NP (N a)) (VP (V b) (NP (N c))))"
     )
     y = [*whole, *more, *some]
