@@ -246,8 +246,8 @@ def _examples(
         return problem, *checked_buckets(problem, inputs, outputs, weights, dual=False)
     if problem.model.restrict is None:
         raise ValueError(
-            "problem has no Model.restrict, so that outputs must be known: classes, chains and "
-            "graphs with plans of this package have one"
+            "problem has no Model.restrict, so that outputs must be known: those of this package "
+            "have one whose labels may be None, graphs with plans"
         )
     given = problem.inference.facts
     facts = InferenceFacts(convex=False, exact=given.exact, advice=given.advice)

@@ -23,7 +23,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.loss_functions import OF_JAX, check_loss_function
+from jaxstruct.core.loss_functions import OF_JAX, cheapest, check_loss_function
 from jaxstruct.core.spec import costs
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
@@ -213,7 +213,7 @@ def position_costs(
     if possible is None:
         costs = loss.costs[jnp.maximum(y_true, 0)]
     else:
-        costs = jnp.min(jnp.where(possible[:, :, None], loss.costs, jnp.inf), axis=1)
+        costs = cheapest(loss.costs, possible)
     costs = jnp.where((y_true >= 0)[:, None], costs, 0)
     return costs / jnp.maximum(length, 1) if loss.kind.by_length else costs
 

@@ -53,6 +53,7 @@ from jaxstruct.chains.token_features import (
 from jaxstruct.core.checks import check_flag, check_record, checked_dtype, checked_size
 from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space, Truth
 from jaxstruct.core.labels import checked_completion
+from jaxstruct.core.loss_functions import sum_of_costs
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array, checked_lengths
@@ -321,7 +322,7 @@ def _loss(tables: _Chain, y_true: Array | Truth, y: Array) -> Array:
     _check_additive(tables)
     own = y_true.output
     costs = position_costs(tables.loss, own, jnp.sum(own >= 0), y_true.numbers)
-    return jnp.sum(jnp.take_along_axis(costs, jnp.maximum(y, 0)[:, None], axis=1))
+    return sum_of_costs(costs, y)
 
 
 def _loss_augmented(

@@ -308,8 +308,8 @@ class Padding:
       price: padded positions that a further bucket must save, for it is compiled, too.
       output_sizes: padded inputs [n, ...] -> a pytree as the outputs, of how many positions each
         leaf is padded to, 0 for a leaf [n, ...] without such an axis; None where no leaf has one.
-        Of a `Truth` it may say those of the output alone: ragged numbers beside an output of one
-        leaf are padded to as many.
+        Of a `Truth` it may say those of the output alone: ragged numbers beside it are padded to
+        as many as its longest leaf.
       size: (the longest length in a bucket) -> what it is padded to.
       complete: padded inputs -> the same with what only training reads; None for nothing.
     """

@@ -51,7 +51,7 @@ def _clean(label: Any, position: int, what: str) -> Hashable:
     if label is None or _is_no_number(label):
         raise ValueError(
             f"{what}[{position}]: got {text_of(label)}, a missing label; leave the example out or "
-            "give the class a name (None is for a label that is not known: classes, chains, graphs)"
+            "give the class a name (None is a label that is not known, where a part may be)"
         )
     return label
 
@@ -250,9 +250,15 @@ def possible(codec: LabelCodec, labels: Sequence[Any]) -> np.ndarray:
     return table
 
 
-def encode_open(codec: LabelCodec, labels: Sequence[Any]) -> np.ndarray | Incomplete:
-    """The class indices [n] of n labels; where one is None or a set `Incomplete`, known [n, k]."""
-    if not is_open(labels):
+def encode_open(
+    codec: LabelCodec, labels: Sequence[Any], *, always: bool = False
+) -> np.ndarray | Incomplete:
+    """The class indices [n] of n labels; where one is None or a set `Incomplete`, known [n, k].
+
+    Args:
+      always: whether they are `Incomplete` where all are known, too.
+    """
+    if not always and not is_open(labels):
         return encode(codec, labels)
     table = possible(codec, labels)
     return Incomplete(table.argmax(axis=1).astype(np.int32), table)
@@ -327,11 +333,13 @@ def codec_of_lists(
     return codec
 
 
-def encode_open_lists(codec: LabelCodec, labels: Iterable[Iterable[Any]]) -> Ragged | Incomplete:
+def encode_open_lists(
+    codec: LabelCodec, labels: Iterable[Iterable[Any]], *, always: bool = False
+) -> Ragged | Incomplete:
     """`encode_lists`, or `Incomplete` of stores where a label is None or a set."""
     flat, offsets = flat_labels(labels)
     with placed_errors(offsets):
-        found = encode_open(codec, flat)
+        found = encode_open(codec, flat, always=always)
     return jax.tree.map(lambda rows: Ragged(rows, offsets, -1), found)
 
 

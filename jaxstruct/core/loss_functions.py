@@ -1,4 +1,4 @@
-"""Losses that a user writes as a function of numbers."""
+"""Losses that a user writes as a function of numbers, and sums of what each label costs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
+
+from jaxstruct.core.types import Array
 
 OF_JAX = "of JAX numbers (jnp.where, not if)"
 
@@ -28,3 +30,17 @@ def check_loss_function(loss: Callable, expected: str, *numbers: DTypeLike) -> N
         raise ValueError(f"{expected}, got {type(found).__name__} of shapes {shapes[:3]}")
     if not jnp.issubdtype(found.dtype, jnp.number):
         raise ValueError(f"{expected}, got dtype {found.dtype}")
+
+
+def cheapest(costs: Array, possible: Array) -> Array:
+    """[.., S] what each label costs where several true ones are possible, the cheapest of them.
+
+    Args:
+      costs: [S, S], rows of true labels. possible: [.., S] bool.
+    """
+    return jnp.min(jnp.where(possible[..., :, None], costs, jnp.inf), axis=-2)
+
+
+def sum_of_costs(costs: Array, y: Array) -> Array:
+    """sum_t costs[t, y_t] of labels [T]; costs [T, S] are 0 at padding, where y is -1."""
+    return jnp.sum(jnp.take_along_axis(costs, jnp.maximum(y, 0)[:, None], axis=1))

@@ -221,11 +221,9 @@ def _sizes(padding: Padding, x: PyTree, outputs: PyTree) -> PyTree:
 
 
 def _sizes_beside(sizes: PyTree, numbers: PyTree) -> PyTree:
-    """Numbers beside outputs of one leaf are as long as these where they are ragged."""
-    only = jax.tree.leaves(sizes)
-    return jax.tree.map(
-        lambda leaf: only[0] if isinstance(leaf, Ragged) and len(only) == 1 else 0, numbers
-    )
+    """Numbers beside outputs are as long as the longest of these where they are ragged."""
+    most = max(jax.tree.leaves(sizes))
+    return jax.tree.map(lambda leaf: most if isinstance(leaf, Ragged) else 0, numbers)
 
 
 def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndarray) -> PyTree:

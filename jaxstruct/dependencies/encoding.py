@@ -18,9 +18,16 @@ from jaxstruct.core.checks import (
     kind_and_text_of,
     text_of,
 )
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import frequent
-from jaxstruct.core.labels import LabelCodec, encode, fit_codec, placed_errors
+from jaxstruct.core.labels import (
+    LabelCodec,
+    encode,
+    encode_open_lists,
+    fit_open_codec,
+    is_open,
+    placed_errors,
+)
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
@@ -39,7 +46,8 @@ Sentences: TypeAlias = Sequence[Sequence[Mapping[str, str]]]
 """n sentences: lists of tokens, mappings of the same columns to texts: {"word": .., "tag": ..}, or
 words, or pairs (word, tag)."""
 Trees: TypeAlias = Sequence[Sequence[Any]]
-"""n trees: lists of heads, 0 for the root and 1.. for words, or of pairs (head, label)."""
+"""n trees: lists of heads, 0 for the root and 1.. for words, or of pairs (head, label); None where
+a head, a label or both are not known, a set of those that may be."""
 NAMED = ("outside", "root", "rare")
 
 
@@ -102,9 +110,11 @@ class DependencyEncoding(NamedTuple):
         shape = offsets[-1], len(self.columns)
         return sentence_inputs(Ragged(np.array(rows, np.int32).reshape(shape), offsets))
 
-    def outputs(self, trees: Trees) -> Parse:
+    def outputs(self, trees: Trees) -> Parse | Incomplete:
         """The trees of n sentences, ragged; ValueError names a label that training did not have."""
         heads, labels = _read_trees(trees)
+        if any(map(is_open, (*heads, *(labels or ())))):
+            return self._incomplete(heads, labels)
         offsets = np.cumsum([0, *map(len, heads)], dtype=np.int64)
         flat = Ragged(np.concatenate([np.zeros(0, np.int32), *heads]).astype(np.int32), offsets, -1)
         if self.codec is None:
@@ -114,6 +124,13 @@ class DependencyEncoding(NamedTuple):
         with placed_errors(offsets):
             numbers = encode(self.codec, itertools.chain.from_iterable(labels))
         return Parse(flat, Ragged(numbers, offsets, -1))
+
+    def _incomplete(self, heads: list, labels: list | None) -> Incomplete:
+        words = LabelCodec(tuple(range(1 + max(map(len, heads)))))
+        arcs, names = encode_open_lists(words, heads, always=True), Incomplete(None, None)
+        if self.codec is not None and labels is not None:
+            names = encode_open_lists(self.codec, labels, always=True)
+        return Incomplete(*map(Parse, arcs, names))
 
     def decode(self, outputs: Parse, sentences: Any = None) -> list[list[Any]]:
         """The trees of n sentences, such as `predict` returns them, as lists of heads or pairs."""
@@ -204,26 +221,44 @@ def _checked(name: str, sentences: Any, columns: tuple[str, ...] | None) -> list
     return listed
 
 
-def _read_trees(trees: Any) -> tuple[list[list[int]], list[list[Hashable]] | None]:
+def _read_trees(trees: Any) -> tuple[list[list[Any]], list[list[Hashable]] | None]:
     """(heads, labels or None) of n trees.
 
     Raises:
       ValueError: a tree is no list of integers or of pairs, or trees are of both kinds.
     """
     listed = as_list("trees", trees, "a list of trees: lists of heads, or of pairs (head, label)")
-    pairs = {isinstance(one, (tuple, list)) and len(one) == 2 for tree in listed for one in tree}
+    pairs = {
+        isinstance(one, (tuple, list)) and len(one) == 2
+        for tree in listed
+        for one in tree
+        if one is not None
+    }
     if len(pairs) > 1:
         raise ValueError("trees must be lists of heads, or all of pairs (head, label)")
     labelled = pairs == {True}
+    if labelled:
+        listed = [[(None, None) if one is None else one for one in tree] for tree in listed]
     heads = [[one[0] if labelled else one for one in tree] for tree in listed]
     for i, tree in enumerate(heads):
+        most = len(tree) if is_open(tree) else None
         for at, head in enumerate(tree):
-            if isinstance(head, bool) or not isinstance(head, (int, np.integer)):
+            if not _are_heads(head, most):
                 raise ValueError(
                     f"trees[{i}][{at}] has the head {text_of(head)}: expected an integer, 0 for "
-                    "the root and 1.. for the words"
+                    "the root and 1.. for the words, a set of them, or None"
                 )
     return heads, [[one[1] for one in tree] for tree in listed] if labelled else None
+
+
+def _are_heads(head: Any, most: int | None) -> bool:
+    """Whether it is an integer, in 0..most where that is given, None, or a set of such."""
+    if isinstance(head, set):
+        return all(one is not None and _are_heads(one, most) for one in head)
+    if head is None:
+        return True
+    number = isinstance(head, (int, np.integer)) and not isinstance(head, bool)
+    return number and (most is None or 0 <= int(head) <= most)
 
 
 def _values(sentences: list, column: str, min_count: int) -> tuple[str, ...]:
@@ -249,7 +284,9 @@ def prepare(
     Args:
       sentences: n lists of tokens, mappings of the same columns to texts: {"word": "dogs", "tag":
         "NNS"}. By default the first column is the word, and the others are tags.
-      trees: n lists of heads, 0 for the root and 1.. for the words, or of pairs (head, label).
+      trees: n lists of heads, 0 for the root and 1.. for the words, or of pairs (head, label). None
+        for what is not known, or a set of what it may be, of heads and of labels: the outputs are
+        then `Incomplete`, for `jaxstruct.fit_latent` and `baselines.fit_random_field`.
       templates, label_templates: of arcs and of arcs with labels, texts as `ArcFeatures` reads
         them; None for `default_templates`.
       classes: all labels in the wanted order; None for those of `trees`, sorted if they can be.
@@ -274,7 +311,7 @@ def prepare(
     codec = None
     if labels is not None:
         with placed_errors(np.cumsum([0, *map(len, labels)])):
-            codec = fit_codec(itertools.chain.from_iterable(labels), classes)
+            codec = fit_open_codec([*itertools.chain.from_iterable(labels)], classes)
     encoding = DependencyEncoding(
         columns, tuple(_values(sentences, column, min_count) for column in columns), of_arcs,
         of_labels, checked_size("table", table), checked_size("label_table", label_table), codec,

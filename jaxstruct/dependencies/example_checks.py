@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.core.checks import check_record, checked_size
+from jaxstruct.core.contract import Truth
+from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.dependencies.features import ArcFeatures
 from jaxstruct.dependencies.heads import crossing_arcs, fault_of
@@ -46,6 +48,16 @@ def check_sentences(features: ArcFeatures, inputs: Any, kind: type) -> None:
         "inputs.tokens", tokens, (tokens < 0) | (tokens >= np.array(features.sizes)),
         lambda i, word, at: f"0..{features.sizes[at] - 1}, the texts of {features.columns[at]!r}",
     )  # fmt: skip
+
+
+def checked_completions(lengths: Any, outputs: Truth, labels: int | None) -> Parse:
+    """The trees of `Truth`s; ValueError unless they agree with the tables beside them."""
+    y, known = outputs
+    check_record("outputs.numbers", known, Parse, "jaxstruct.dependencies")
+    checked_completion(Truth(y.heads, known.heads), np.shape(known.heads)[-1], lengths)
+    if labels is not None:
+        checked_completion(Truth(y.labels, known.labels), labels, lengths)
+    return y
 
 
 def check_trees(lengths: Any, outputs: Any, kind: TreeKind) -> None:

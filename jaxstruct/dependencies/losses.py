@@ -12,9 +12,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from jaxstruct.core.checks import check_choice
+from jaxstruct.core.contract import Truth, output_of
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
-from jaxstruct.dependencies.potentials import Parse
+from jaxstruct.dependencies.potentials import Parse, score_tree
 
 NAMES = ("hamming", "labelled_hamming", "normalised_hamming", "normalised_labelled_hamming")
 
@@ -52,17 +53,41 @@ def of_count(loss: ArcLoss, y_true: Parse, count: Array) -> Array:
     return count / jnp.maximum(jnp.sum(y_true.heads >= 0), 1) if loss.by_length else count
 
 
-def delta(loss: ArcLoss, y_true: Parse, y: Parse) -> Array:
+def agreeing(known: Parse, words: int) -> Array:
+    """[T + 1, T, R or 1] bool: the arcs that agree with what is known of a sentence of T words.
+
+    Args:
+      known: bool tables, heads [T, H] of any H, labels [T, R] or None.
+    """
+    heads = known.heads[:, : words + 1]
+    heads = jnp.pad(heads, ((0, 0), (0, words + 1 - heads.shape[1]))).T[:, :, None]
+    return heads if known.labels is None else heads & known.labels[None]
+
+
+def delta(loss: ArcLoss, y_true: Parse | Truth, y: Parse) -> Array:
     """Delta(y_true, y) of trees of one sentence, a scalar."""
+    if isinstance(y_true, Truth):
+        T = y.heads.shape[0]
+        labels = y.labels if loss.of_labels else jnp.zeros_like(y.heads)
+        return score_tree(arc_costs(loss, y_true, (T + 1, T, 1)), y.heads, labels, T)
     wrong = y.heads != y_true.heads
     if loss.of_labels:
         wrong |= y.labels != y_true.labels
     return of_count(loss, y_true, jnp.sum(wrong & (y_true.heads >= 0)))
 
 
-def arc_costs(loss: ArcLoss, y_true: Parse, shape: tuple[int, ...]) -> Array:
-    """[T + 1, T, R or 1] what each arc would cost, 0 on padding."""
-    right = jnp.arange(shape[0])[:, None, None] == y_true.heads[None, :, None]
-    if loss.of_labels:
-        right &= jnp.arange(shape[2])[None, None] == y_true.labels[None, :, None]
-    return of_count(loss, y_true, ~right & (y_true.heads >= 0)[None, :, None])
+def arc_costs(loss: ArcLoss, y_true: Parse | Truth, shape: tuple[int, ...]) -> Array:
+    """[T + 1, T, R or 1] what each arc would cost, 0 on padding and where it agrees with `Truth`.
+
+    Args:
+      shape: (T + 1, T, R) of the potentials.
+    """
+    y = output_of(y_true)
+    if isinstance(y_true, Truth):
+        known = y_true.numbers if loss.of_labels else y_true.numbers._replace(labels=None)
+        right = agreeing(known, shape[1])
+    else:
+        right = jnp.arange(shape[0])[:, None, None] == y.heads[None, :, None]
+        if loss.of_labels:
+            right &= jnp.arange(shape[2])[None, None] == y.labels[None, :, None]
+    return of_count(loss, y, ~right & (y.heads >= 0)[None, :, None])

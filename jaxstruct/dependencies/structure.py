@@ -20,7 +20,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_flag, checked_dtype
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space, Truth
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.static import static
@@ -29,7 +29,7 @@ from jaxstruct.dependencies import example_checks
 from jaxstruct.dependencies.differences import tree_differences
 from jaxstruct.dependencies.features import ArcFeatures, arc_places, over_slots, sentence_tables
 from jaxstruct.dependencies.inference import tree_inference
-from jaxstruct.dependencies.losses import ArcLoss, arc_costs, arc_loss, delta, of_count
+from jaxstruct.dependencies.losses import ArcLoss, agreeing, arc_costs, arc_loss, delta, of_count
 from jaxstruct.dependencies.oracles.decoding import best_of_errors, best_tree
 from jaxstruct.dependencies.oracles.k_best import best_wrong_tree
 from jaxstruct.dependencies.potentials import (
@@ -159,16 +159,28 @@ def _or_true(tables: _Tables, found: Decoded, y_true: Parse) -> Parse:
 
 
 def _decode(tables: _Tables, theta: TreeTheta) -> Parse:
+    """PADDING throughout where every tree is forbidden."""
     found = best_tree(*theta, projective=tables.trees.projective)
-    return tables.trees.parse(found.heads, found.labels)
+    some = found.score > -jnp.inf
+    parse = tables.trees.parse(found.heads, found.labels)
+    return jax.tree.map(lambda leaf: jnp.where(some, leaf, PADDING), parse)
 
 
-def _loss_augmented(tables: _Tables, theta: TreeTheta, y_true: Parse, scale: Array) -> Parse:
+def _restrict(theta: TreeTheta, known: Parse) -> TreeTheta:
+    """theta without the arcs that do not agree with what is known; padding stays as it is."""
+    T = theta.potentials.shape[1]
+    kept = agreeing(known, T) | ~is_word(theta.length, T)[None, :, None]
+    return theta._replace(potentials=jnp.where(kept, theta.potentials, -jnp.inf))
+
+
+def _loss_augmented(
+    tables: _Tables, theta: TreeTheta, y_true: Parse | Truth, scale: Array
+) -> Parse:
     return _decode(tables, _raised(tables, theta, y_true, scale))
 
 
 def _raised(
-    tables: _Tables, theta: TreeTheta, y_true: Parse, scale: Array | float = 1
+    tables: _Tables, theta: TreeTheta, y_true: Parse | Truth, scale: Array | float = 1
 ) -> TreeTheta:
     """theta whose score is F(y) + scale Delta(y_true, y)."""
     costs = arc_costs(tables.loss, y_true, theta.potentials.shape)
@@ -296,7 +308,7 @@ def dependency_parser(
         zero,
         Model(
             Partial(_potentials, tables), Partial(_score, tables), Partial(_decode, tables),
-            Partial(delta, kind),
+            Partial(delta, kind), restrict=_restrict,
         ),
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, tables),
@@ -314,8 +326,11 @@ def dependency_parser(
     )  # fmt: skip
 
 
-def _check(tables: _Tables, inputs: SentenceInput, outputs: Parse | None = None) -> None:
+def _check(tables: _Tables, inputs: SentenceInput, outputs: Parse | Truth | None = None) -> None:
     """All checks of values; outputs are given for training only."""
     example_checks.check_sentences(tables.features, inputs, SentenceInput)
     if outputs is not None:
+        if isinstance(outputs, Truth):
+            labels = tables.features.labels if tables.trees.labelled else None
+            outputs = example_checks.checked_completions(inputs.length, outputs, labels)
         example_checks.check_trees(inputs.length, outputs, tables.trees)

@@ -18,7 +18,8 @@ class DependencyParser(ListEstimator):
 
     X is a list of n sentences, lists of tokens, mappings of the same columns to texts such as
     {"word": "dogs", "tag": "NNS"}, or words, or pairs (word, tag); y a list of n trees, lists of
-    heads (0 for the root, 1.. for words) or of pairs (head, label). Training trees whose arcs cross
+    heads (0 for the root, 1.. for words) or of pairs (head, label). In `fit` None is a head or a
+    label that is not known, a set names those that it may be. Training trees whose arcs cross
     are refused where `projective` is: lift them before by `jaxstruct.dependencies.lifted`. There is
     no `partial_fit`.
 

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.labels import LabelCodec
 from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree
@@ -26,7 +27,7 @@ from jaxstruct.estimators.base import (
     of_mean_one,
     with_parameters,
 )
-from jaxstruct.graphs.set_encoding import SetEncoding
+from jaxstruct.graphs.set_encoding import SetEncoding, indicators
 from jaxstruct.solvers.predict import predict
 
 _NUMBERS = 1 << 22
@@ -38,8 +39,9 @@ class MultiLabelClassifier(class_rows.RowClassifier):
     """Sets of labels, trained together.
 
     X is as in `StructuralClassifier`, y an indicator matrix [n, L] of zeros and ones, dense or
-    SciPy's (`sklearn.preprocessing.MultiLabelBinarizer` makes it of lists of labels). `score` is
-    the share of sets that are right as a whole. There is no `partial_fit`.
+    SciPy's (`sklearn.preprocessing.MultiLabelBinarizer` makes it of lists of labels). In `fit` None
+    is an entry that is not known: `fit_latent` trains then, or the likelihood of what is known
+    ("log_loss"). `score` is the share of sets that are right as a whole. There is no `partial_fit`.
 
     Parameters:
       C, constant, tol, max_iter: as in `StructuralClassifier`. objective: a formulation of
@@ -67,11 +69,14 @@ class MultiLabelClassifier(class_rows.RowClassifier):
         return tags
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        y = _indicators(y)
+        y = known = _training_indicators(y)
+        if isinstance(known, Incomplete):
+            y, known = known
         features, rows, _ = class_rows.read_training(self, X, y, self.constant, multi_output=True)
         check_as_many(rows.count, len(y), "rows")
         weights = example_weights(sample_weight, len(y))
-        which, weights = class_rows.distinct_examples(rows, y, weights)
+        which, weights = class_rows.distinct_examples(rows, known, weights)
+        outputs = y[which] if known is y else Incomplete(y[which], known[which])
         self.classes_ = np.arange(y.shape[1])
         self.encoding_ = SetEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
         options: dict[str, Any] = {"loss": self.loss, "pairs": self.pairs}
@@ -81,7 +86,7 @@ class MultiLabelClassifier(class_rows.RowClassifier):
         problem = self.encoding_._replace(features=wider).problem(**options)
         return Training(
             problem,
-            class_rows.inputs_of_class(class_rows.taken(rows, which), columns), y[which],
+            class_rows.inputs_of_class(class_rows.taken(rows, which), columns), outputs,
             of_mean_one(weights), which,
         )  # fmt: skip
 
@@ -144,6 +149,17 @@ class MultiLabelClassifier(class_rows.RowClassifier):
         step = max(1, _NUMBERS // len(sets))
         parts = [scores[i : i + step] @ sets.T + of_pairs for i in range(0, len(scores), step)]
         return np.concatenate([softmax(part, axis=1) @ sets for part in parts])
+
+
+def _training_indicators(y: Any) -> np.ndarray | Incomplete:
+    """`_indicators`, or `Incomplete` where one is None."""
+    if issparse(y) or np.dtype(getattr(y, "dtype", object)) != np.dtype(object):
+        return _indicators(y)
+    table = np.array(y, object)
+    values = table.ravel().tolist()
+    if table.ndim != 2 or None not in values:
+        return _indicators(y)
+    return indicators(values, table.shape[1])
 
 
 def _indicators(y: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from jaxstruct.estimators.base import (
     with_parameters,
 )
 from jaxstruct.solvers.predict import predict
-from jaxstruct.trees import Tree, leaves, prepare, score, summarise
+from jaxstruct.trees import Brackets, Tree, leaves, prepare, score, summarise
 from jaxstruct.trees.encoding import as_tree
 from jaxstruct.trees.phrases.tree import is_of_nltk
 
@@ -24,8 +24,10 @@ class TreeParser(ListEstimator):
 
     X is a list of n sentences, lists of tags (or of words, with read_words); y a list of n trees,
     bracketed texts, `jaxstruct.trees.Tree` or trees of NLTK. Trees stand for their own sentences,
-    too, so that X may be y. A sentence of which the grammar has no tree gets None (`predict`).
-    There is no `partial_fit`: later trees would bring rules of their own.
+    too, so that X may be y. In `fit` `jaxstruct.trees.Brackets` are a tree of which some
+    constituents are known: `fit_latent` trains then ("svm1_margin"), or the likelihood of what is
+    known ("log_loss"). A sentence of which the grammar has no tree gets None (`predict`). There is
+    no `partial_fit`: later trees would bring rules of their own.
 
     Parameters:
       C, tol, max_iter: as in `StructuralClassifier`, n being sentences. objective: a formulation of
@@ -47,8 +49,8 @@ class TreeParser(ListEstimator):
         y = _trees(y)
         check_as_many(len(X), len(y), "sentences", " trees")
         for i, (sentence, tree) in enumerate(zip(X, y, strict=True)):
-            tokens = len(leaves(tree))
-            whole = isinstance(sentence, (str, Tree))
+            tokens = len(tree.sentence if isinstance(tree, Brackets) else leaves(tree))
+            whole = isinstance(sentence, (str, Tree, Brackets))
             given = tokens if whole or is_of_nltk(sentence) else len(sentence)
             if given != tokens:
                 raise ValueError(f"y[{i}] has {tokens} leaves, but X[{i}] has {given} tokens")
@@ -75,5 +77,5 @@ class TreeParser(ListEstimator):
         return float(2 * matched / (gold + made)) if gold + made else 0.0
 
 
-def _trees(y: Any) -> list[Tree]:
+def _trees(y: Any) -> list[Any]:
     return [as_tree(f"y[{i}]", one) for i, one in enumerate(y)]

@@ -21,6 +21,7 @@ import numpy as np
 from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.contract import Truth
 from jaxstruct.core.finite import positive_or_one
+from jaxstruct.core.loss_functions import cheapest, sum_of_costs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import costs
 from jaxstruct.core.static import Static
@@ -133,8 +134,7 @@ def node_costs(loss: GraphLoss, y_true: Array | Truth) -> Array:
     weights = _weights_of(loss, y)
     rows = loss.costs[jnp.maximum(plain_labels(loss, y), 0)]
     if possible is not None:
-        rows = jnp.min(jnp.where(possible[:, :, None], loss.costs, jnp.inf), axis=1)
-        rows = jnp.where((y >= 0)[:, None], rows, 0)
+        rows = jnp.where((y >= 0)[:, None], cheapest(loss.costs, possible), 0)
     costs = weights[:, None] * rows
     return costs / positive_or_one(jnp.sum(weights)) if loss.by_size.value else costs
 
@@ -142,8 +142,7 @@ def node_costs(loss: GraphLoss, y_true: Array | Truth) -> Array:
 def delta(loss: GraphLoss, y_true: Array | Truth, y: Array) -> Array:
     """Delta(y_true, y) of labellings [V] with -1 on padding."""
     if isinstance(y_true, Truth):
-        costs, labels = node_costs(loss, y_true), jnp.maximum(plain_labels(loss, y), 0)
-        return jnp.sum(jnp.take_along_axis(costs, labels[:, None], axis=1))
+        return sum_of_costs(node_costs(loss, y_true), plain_labels(loss, y))
     weights = _weights_of(loss, y_true)
     labels = jnp.maximum(plain_labels(loss, y_true), 0)
     costs = weights * loss.costs[labels, jnp.maximum(plain_labels(loss, y), 0)]

@@ -8,6 +8,8 @@ about 14 labels all 2^L sets are enumerated, so that every loss and every formul
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +24,11 @@ from jaxstruct.core.contract import (
     Padding,
     Problem,
     Space,
+    Truth,
+    output_of,
 )
+from jaxstruct.core.labels import checked_completion
+from jaxstruct.core.loss_functions import sum_of_costs
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array, features
 from jaxstruct.core.static import Static, static
@@ -77,15 +83,21 @@ def set_losses(loss: str, y_true: Array, y: Array) -> Array:
     if loss == "zero_one":
         return wrong > 0
     if loss == "ranking":
-        return jnp.sum((y != y_true) * _of_ranking(y_true), axis=-1)
+        return jnp.sum((y != y_true) * _of_ranking(_right(y_true)), axis=-1)
     return wrong / jnp.maximum(jnp.sum(y_true) + jnp.sum(y, axis=-1), 1)
 
 
-def _of_ranking(y_true: Array) -> Array:
-    """[.., L] what each label wrong adds to the ranking loss."""
-    inside = jnp.sum(y_true, axis=-1, keepdims=True)
-    rest = y_true.shape[-1] - inside
-    each = 0.5 / jnp.maximum(jnp.where(y_true > 0, inside, rest), 1)
+def _right(y_true: Array | Truth) -> Array:
+    """[.., L, 2] bool: the true value of each label, or those that it may have."""
+    if isinstance(y_true, Truth):
+        return y_true.numbers
+    return jnp.stack([y_true == 0, y_true == 1], axis=-1)
+
+
+def _of_ranking(right: Array) -> Array:
+    """[.., L] what each label wrong adds to the ranking loss: those whose value is known count."""
+    inside, rest = jnp.moveaxis(jnp.sum(~right, axis=-2, keepdims=True), -1, 0)
+    each = 0.5 / jnp.maximum(jnp.where(right[..., 1], inside, rest), 1)
     return jnp.where((inside > 0) & (rest > 0), each, 0)
 
 
@@ -107,10 +119,21 @@ def _gram_action(x: PyTree, u: SetTheta) -> SetTheta:
     return u._replace(labels=squared_norm_of(x) * u.labels)
 
 
+def _of_values(theta: SetTheta) -> Array:
+    """[L, 2] what each value of each label adds."""
+    if theta.labels.ndim == 2:
+        return theta.labels
+    return jnp.stack([jnp.zeros_like(theta.labels), theta.labels], axis=1)
+
+
+def _restrict(theta: SetTheta, possible: Array) -> SetTheta:
+    """theta without the values of labels that are not possible [L, 2]."""
+    return theta._replace(labels=jnp.where(possible, _of_values(theta), -jnp.inf))
+
+
 def _graph(kind: _Kind, theta: SetTheta) -> GraphPotentials:
     """The graph of one input; without pairs it has no edges."""
-    L = kind.labels
-    nodes = jnp.stack([jnp.zeros_like(theta.labels), theta.labels], axis=1)
+    L, nodes = kind.labels, _of_values(theta)
     edges, pairs = jnp.zeros((0, 2), jnp.int32), jnp.zeros((0, 2, 2), nodes.dtype)
     if theta.pairs is not None:
         edges, pairs = jnp.asarray(complete_edges(L)), theta.pairs
@@ -124,35 +147,45 @@ def _seen(kind: _Kind, theta: SetTheta) -> tuple[GraphPotentials, Elimination | 
     return _graph(kind, theta), None if listed else elimination(L, np.zeros((0, 2), np.int32))
 
 
-def _loss(kind: _Kind, like: Array, y_true: Array, y: Array) -> Array:
+def _loss(kind: _Kind, like: Array, y_true: Array | Truth, y: Array) -> Array:
+    if isinstance(y_true, Truth):
+        return sum_of_costs(_costs(kind, like, y_true), y)
     return set_losses(kind.loss, y_true, y).astype(like.dtype)
 
 
-def _plain(y_true: Array) -> Array:
-    return y_true
+def _plain(y_true: Array | Truth) -> Array:
+    return output_of(y_true)
 
 
-def _costs(kind: _Kind, like: Array, y_true: Array) -> Array:
+def _check_additive(loss: str) -> None:
+    if loss not in ADDITIVE:
+        raise ValueError(f'loss="{loss}" does not add up over labels: take one of {ADDITIVE}')
+
+
+def _costs(kind: _Kind, like: Array, y_true: Array | Truth) -> Array:
     """[L, 2] what each value of each label costs, of an additive loss."""
-    if kind.loss not in ADDITIVE:
-        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take one of {ADDITIVE}')
-    each = jnp.ones(kind.labels, like.dtype)
+    _check_additive(kind.loss)
+    each, right = jnp.ones(kind.labels, like.dtype), _right(y_true)
     if kind.loss == "normalised_hamming":
         each = each / kind.labels
     elif kind.loss == "ranking":
-        each = _of_ranking(y_true).astype(like.dtype)
-    return each[:, None] * (jnp.arange(2)[None] != y_true[:, None])
+        each = _of_ranking(right).astype(like.dtype)
+    return each[:, None] * ~right
 
 
-def _check(d: int, L: int, relaxed: Static, inputs: PyTree, outputs: object = None) -> None:
+def _check(d: int, kind: _Kind, inputs: PyTree, outputs: Any = None) -> None:
     """Validation; outputs are given for training only."""
+    L = kind.labels
     sizes = {"number_of_features": d, "L": L}
     features("inputs", inputs, "n", sizes)
     if outputs is None:
         return
-    if relaxed.value:
+    if kind.decoding.name == graph_decoding.RELAXED:
         check_marginals(outputs, "graphs.set_marginals")
         outputs = labels_of(jax.tree.map(np.asarray, outputs))
+    if isinstance(outputs, Truth):
+        _check_additive(kind.loss)
+        outputs = checked_completion(outputs, 2, np.full(sizes["n"], L))
     array("outputs", outputs, "n L", "zeros and ones", sizes, range(2))
 
 
@@ -172,7 +205,9 @@ def _parts(kind: _Kind, like: Array) -> tuple[Model, Oracles, Inference]:
             f"{ADDITIVE} do"
         )
     if name != graph_decoding.RELAXED:
-        model = Model(potentials, Partial(score, view), Partial(decode, view), measured)
+        model = Model(
+            potentials, Partial(score, view), Partial(decode, view), measured, restrict=_restrict
+        )
         return model, labelling_oracles(view, additive, None), _inference(kind, costs)
     if not kind.pairs:
         raise ValueError(
@@ -249,5 +284,5 @@ def multi_label(
         space = space._replace(
             plane_gram=Partial(plane_gram, Static(kind.pairs)), differences=SET_DIFFERENCES
         )
-    check = Partial(_check, d, L, Static(relaxed))
+    check = Partial(_check, d, kind)
     return make_problem(zero, model, oracles, space, check, _PADDING, asked, tested=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxstruct.core.checks import as_list
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
     dense_or_sparse,
@@ -17,7 +18,14 @@ from jaxstruct.core.feature_encoding import (
     one_matrix,
 )
 from jaxstruct.core.feature_rows import read_rows
-from jaxstruct.core.labels import LabelCodec, encode_lists, fit_codec, flat_labels, placed_errors
+from jaxstruct.core.labels import (
+    LabelCodec,
+    encode_lists,
+    encode_open,
+    fit_codec,
+    flat_labels,
+    placed_errors,
+)
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.tables import MOST_COLUMNS, Table, pairs_table, rankings_by_label
 from jaxstruct.core.types import PyTree
@@ -66,13 +74,23 @@ class SetEncoding(NamedTuple):
         read = read_rows("rows", rows)
         return inputs_of(dense_or_sparse(self.features, "rows", read))
 
-    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> np.ndarray:
+    def outputs(
+        self, labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Any] | None]
+    ) -> np.ndarray | Incomplete:
         """[n, L] int32, 1 for the labels of each set; they may be empty.
 
         Raises:
           ValueError: a label is none of training's, or a text stands where a set should.
         """
         found = encode_lists(self.codec, _sets(labels))
+        classes = self.codec.classes
+        partly = [one is None or isinstance(one, Mapping) for one in labels]
+        if any(partly):
+            known: list[Any] = [
+                (one or {}) if part else dict.fromkeys(classes, 0) | dict.fromkeys(one or (), 1)
+                for one, part in zip(labels, partly, strict=True)
+            ]
+            return indicators([one.get(label) for one in known for label in classes], len(classes))
         sets = np.zeros((len(found), len(self.codec.classes)), np.int32)
         sets[np.repeat(np.arange(len(found)), found.lengths), found.rows] = 1
         return sets
@@ -114,12 +132,30 @@ def _sets(labels: Any) -> list[list]:
     """The labels of each set, as lists."""
     expected = "a list of n sets of labels"
     listed = as_list("labels", labels, expected)
+    listed = [[*(one or ())] if one is None or isinstance(one, Mapping) else one for one in listed]
     return [as_list(f"labels[{i}]", one, "a set of labels") for i, one in enumerate(listed)]
+
+
+def indicators(values: Sequence[Any], labels: int) -> np.ndarray | Incomplete:
+    """[n, L] int32 of n L values, 0, 1 or None where it is not known, one row after the other.
+
+    Args:
+      labels: L.
+
+    Returns:
+      `Incomplete`, known [n, L, 2] bool, where one is not known.
+
+    Raises:
+      ValueError: a value is none of these.
+    """
+    with placed_errors(np.arange(0, len(values) + 1, labels)):
+        found = encode_open(LabelCodec((0, 1)), values)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, labels, *leaf.shape[1:]), found)
 
 
 def prepare_sets(
     rows: Any,
-    labels: Sequence[Iterable[Hashable]],
+    labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Any] | None],
     *,
     classes: Iterable[Hashable] | None = None,
     min_count: int = 1,
@@ -131,7 +167,10 @@ def prepare_sets(
     Args:
       rows: n rows of features: lists of names, mappings name -> number, bool or text, an array
         [n, d], a SciPy matrix or a pandas frame.
-      labels: n sets (or lists) of labels of any hashable kind; a set may be empty.
+      labels: n sets (or lists) of labels of any hashable kind; a set may be empty. Of a row of
+        which a part is known a mapping label -> True, False or None, where what it does not name
+        is not known, or None for nothing: the outputs are then `Incomplete`, for
+        `jaxstruct.fit_latent` and `baselines.fit_random_field`.
       classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: rows that must have a named feature for it to count.
       constant: value of a feature that every row has, which learns a constant for each label; 0 for

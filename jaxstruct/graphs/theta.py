@@ -29,7 +29,8 @@ class SetTheta(NamedTuple):
     """Potentials of one set of labels.
 
     Fields:
-      labels: [L] what each label adds where it is in the set.
+      labels: [L] what each label adds where it is in the set; [L, 2] of both values where some are
+        restricted to what is known.
       pairs: [P, 2, 2] of pairs (k, l), k < l, in lexicographic order; None without pairs.
     """
 

@@ -34,6 +34,7 @@ from jaxstruct.core.contract import (
     output_of,
 )
 from jaxstruct.core.device import on_device, zeros_on_device
+from jaxstruct.core.loss_functions import cheapest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array
 from jaxstruct.core.transposition import no_coordinates, sum_of_squares
@@ -144,7 +145,7 @@ def _plane_norms(class_kernel: Array | None, x: PyTree, y_true: Array, outputs: 
 
 def _all_outputs(classes: Array, y_true: Array | Truth) -> Array:
     """The classes with y_true swapped to the front."""
-    y = y_true.output if isinstance(y_true, Truth) else y_true
+    y = output_of(y_true)
     first = jnp.where(classes == y, classes[0], classes)
     return first.at[0].set(y.astype(classes.dtype))
 
@@ -187,9 +188,9 @@ def _decode(theta: Array) -> Array:
 
 def _row(loss_matrix: Array, y_true: Array | Truth) -> Array:
     """[k] what each class costs; of several possible true ones the cheapest counts."""
-    if not isinstance(y_true, Truth):
-        return loss_matrix[y_true]
-    return jnp.min(jnp.where(y_true.numbers[:, None], loss_matrix, jnp.inf), axis=0)
+    if isinstance(y_true, Truth):
+        return cheapest(loss_matrix, y_true.numbers)
+    return loss_matrix[y_true]
 
 
 def _loss(loss_matrix: Array, y_true: Array | Truth, y: Array) -> Array:

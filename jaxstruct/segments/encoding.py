@@ -2,6 +2,10 @@
 
 The segments of a sequence are IOB2 labels, one a token (B-type begins one, I-type carries it on, O
 is in none), or a list of triples (start, end, label), tokens start .. end - 1.
+
+Of training a part may not be known: None in place of a label, of a token or of a segment, or a set
+of those that it may be; a pair (start, end) beside triples for tokens of which nothing is known;
+None in place of a sequence's list.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import numpy as np
 from jaxstruct.chains.iob2 import as_iob2, iob2_spans
 from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_text_of, text_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
     encoded_sequences,
@@ -25,7 +29,7 @@ from jaxstruct.core.feature_encoding import (
     frequent,
 )
 from jaxstruct.core.feature_rows import read_sequences
-from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.labels import LabelCodec, fit_codec, is_open, named, possible
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
@@ -35,6 +39,8 @@ OUTSIDE = "O"
 """The label of tokens in no segment, each a segment of its own; class 0 where there is one."""
 Span: TypeAlias = tuple[int, int, Hashable]
 """(start, end, label)."""
+STRETCH = ...
+"""In place of a label: of the tokens start .. end - 1 nothing is known."""
 
 
 class SegmentEncoding(NamedTuple):
@@ -88,38 +94,80 @@ class SegmentEncoding(NamedTuple):
                         found[first + start, length, q] = number.get(name, len(number))
         return x._replace(phrases=Ragged(found, offsets, len(number)))
 
-    def outputs(self, segments: Any, lengths: Sequence[int]) -> Ragged:
+    def outputs(self, segments: Any, lengths: Sequence[int]) -> Ragged | Incomplete:
         """The codes of n sequences of these lengths, ragged.
 
         Raises:
           ValueError: segments do not fit, are longer than `longest`, or have a label that training
             had not.
         """
+        spans = read_spans(segments, lengths, incomplete=True)
+        every = [*enumerate(zip(spans, lengths, strict=True))]
+        if not any(map(is_incomplete, segments)):
+            return ragged([self._codes(i, *one) for i, one in every], -1)
+        triples, tables = is_of_spans(segments), []
+        for (i, (own, length)), one in zip(every, segments, strict=True):
+            if not is_incomplete(one):
+                codes = self._codes(i, own, length)
+                tables.append(np.eye(2 * len(self.codec.classes), dtype=bool)[codes])
+            elif triples or one is None:
+                tables.append(self._of_triples(i, own, length))
+            else:
+                tables.append(possible(self._iob2(), one, f"segments[{i}]"))
+        known = ragged(tables, -1)
+        return Incomplete(Ragged(known.rows.argmax(axis=1), known.offsets, -1), known)
+
+    def _codes(self, i: int, spans: list[Span], length: int) -> np.ndarray:
+        """The codes of sequence i."""
         number = {label: s for s, label in enumerate(self.codec.classes)}
-        codes = []
-        for i, (spans, length) in enumerate(zip(read_spans(segments, lengths), lengths,
-                                                strict=True)):  # fmt: skip
-            own = np.full(length, 1 if self.outside else -1, np.int32)
-            for start, end, label in spans:
-                if label not in number:
-                    raise ValueError(
-                        f"segments[{i}] has the label {text_of(label)}, none of "
-                        f"{self.codec.texts}: correct it, or have it among those of training"
-                    )
-                if end - start > self.longest:
-                    raise ValueError(
-                        f"segments[{i}] has a segment of {end - start} tokens at {start}, but "
-                        f"longest is {self.longest}: raise it, or split the segment"
-                    )
-                own[start:end] = 2 * number[label]
-                own[start] += 1
-            if (own < 0).any():
+        own = np.full(length, 1 if self.outside else -1, np.int32)
+        for start, end, label in spans:
+            if label not in number:
                 raise ValueError(
-                    f"segments[{i}] leaves token {int(own.argmin())} in no segment, which no "
-                    f'sequence of training does: name "{OUTSIDE}" in classes'
+                    f"segments[{i}] has the label {text_of(label)}, none of "
+                    f"{self.codec.texts}: correct it, or have it among those of training"
                 )
-            codes.append(own)
-        return ragged(codes, -1)
+            if end - start > self.longest:
+                raise ValueError(
+                    f"segments[{i}] has a segment of {end - start} tokens at {start}, but "
+                    f"longest is {self.longest}: raise it, or split the segment"
+                )
+            own[start:end] = 2 * number[label]
+            own[start] += 1
+        if (own < 0).any():
+            raise ValueError(
+                f"segments[{i}] leaves token {int(own.argmin())} in no segment, which no "
+                f'sequence of training does: name "{OUTSIDE}" in classes'
+            )
+        return own
+
+    def _of_triples(self, i: int, spans: list[Span], length: int) -> np.ndarray:
+        """[l, 2 S] bool, which codes the tokens of sequence i may have."""
+        begins = np.arange(2 * len(self.codec.classes)) % 2 == 1
+        table = np.zeros((length, len(begins)), bool)
+        table[:, 1] = self.outside
+        for start, end, label in spans:
+            own = np.ones(len(begins), bool)
+            if label is not STRETCH:
+                own = np.repeat(possible(self.codec, [label], f"segments[{i}]: label")[0], 2)
+                own[:2] &= not self.outside
+            table[start:end] = own
+            if label is not STRETCH:
+                table[start] &= begins
+                table[start + 1 : end] &= ~begins
+        after = [end for _, end, label in spans if label is not STRETCH and end < length]
+        table[after] &= begins
+        return table
+
+    def _iob2(self) -> LabelCodec:
+        """The labels of IOB2 that codes stand for."""
+        return LabelCodec(tuple(map(self._label, range(2 * len(self.codec.classes)))))
+
+    def _label(self, code: int) -> str:
+        """The label of IOB2 that a code stands for."""
+        s, begins = divmod(code, 2)
+        front, name = "B" if begins else "I", self.codec.classes[s]
+        return OUTSIDE if s == 0 and self.outside else f"{front}-{name}" if name else front
 
     def decode(self, outputs: Ragged, sequences: Any = None) -> list[list]:
         """The segments of n sequences, such as `predict` returns them, in the kind of training."""
@@ -130,12 +178,7 @@ class SegmentEncoding(NamedTuple):
     def _decoded(self, codes: list[int]) -> list:
         names, found = self.codec.classes, []
         if not self.spans:
-            for code in codes:
-                s, begins = divmod(code, 2)
-                front = "B" if begins else "I"
-                outside = self.outside and s == 0
-                found.append(OUTSIDE if outside else f"{front}-{names[s]}" if names[s] else front)
-            return found
+            return [self._label(code) for code in codes]
         starts = [t for t, code in enumerate(codes) if code % 2]
         for start, end in pairwise([*starts, len(codes)]):
             if not (self.outside and codes[start] == 1):
@@ -190,11 +233,24 @@ def texts_of(sequence: Any, key: str) -> list[str]:
     return texts
 
 
-def read_spans(segments: Any, lengths: Sequence[int], name: str = "segments") -> list[list[Span]]:
+def is_incomplete(segments: Any) -> bool:
+    """Whether something of the segments of one sequence is not known; see the module."""
+    if segments is None:
+        return True
+    several = [one for one in segments if isinstance(one, (tuple, list))]
+    alone = (one for one in segments if not isinstance(one, (tuple, list)))
+    return is_open(alone) or any(len(one) == 2 or is_open(one[2:]) for one in several)
+
+
+def read_spans(
+    segments: Any, lengths: Sequence[int], name: str = "segments", *, incomplete: bool = False
+) -> list[list[Span]]:
     """The segments of n sequences as sorted triples, of either kind.
 
     Args:
       lengths: [n] tokens of each sequence. name: of the argument, for messages.
+      incomplete: whether a part may not be known, see the module. Tokens of which no code is known
+        are then of the label `STRETCH`.
 
     Labels of IOBES and BILOU are read as `as_iob2` converts them. A warning counts the I-types (E,
     L) that carry nothing on.
@@ -209,21 +265,28 @@ def read_spans(segments: Any, lengths: Sequence[int], name: str = "segments") ->
         raise ValueError(f"{name} must be of n = {len(lengths)} sequences, got {len(listed)}")
     found, kind, loose = [], is_of_spans(listed), []
     for i, (one, length) in enumerate(zip(listed, lengths, strict=True)):
+        partly = incomplete and is_incomplete(one)
+        if partly and one is None:
+            found.append([(0, length, STRETCH)] if length else [])
+            continue
         one = as_list(f"{name}[{i}]", one, expected)
         if not kind:
             if len(one) != length:
                 raise ValueError(
                     f"{name}[{i}] has {len(one)} labels, but its sequence has {length} tokens"
                 )
+            blank = [t for t, label in enumerate(one) if partly and is_open([label])]
+            one = [OUTSIDE if t in blank else label for t, label in enumerate(one)]
             try:
                 iob2 = as_iob2(one)
             except ValueError as error:
                 raise ValueError(f"{name}[{i}] is of {expected}: {error}") from None
             loose += [(i, t, label) for t, (label, read) in enumerate(zip(one, iob2, strict=True))
-                      if label[0] in "IEL" and read[0] == "B"]  # fmt: skip
+                      if label[0] in "IEL" and read[0] == "B" and not blank]  # fmt: skip
             spans = [(start, end, label) for label, start, end in iob2_spans(iob2)]
+            spans += [(t, t + 1, STRETCH) for t in blank]
         else:
-            spans = [_checked_span(f"{name}[{i}]", span, length) for span in one]
+            spans = [_checked_span(f"{name}[{i}]", span, length, partly) for span in one]
         spans.sort(key=lambda span: span[:2])
         for before, after in zip(spans, spans[1:], strict=False):
             if after[0] < before[1]:
@@ -241,18 +304,22 @@ def read_spans(segments: Any, lengths: Sequence[int], name: str = "segments") ->
 
 
 def is_of_spans(segments: Sequence[Any]) -> bool:
-    """Whether segments are triples: no list of them begins with a text."""
-    return not any(len(one) and isinstance(one[0], str) for one in segments)
+    """Whether segments are triples: no list of them begins with a label, known or not."""
+    labels = (str, set, type(None))
+    return not any(one is not None and len(one) and isinstance(one[0], labels) for one in segments)
 
 
-def _checked_span(place: str, span: Any, length: int) -> Span:
+def _checked_span(place: str, span: Any, length: int, partly: bool) -> Span:
+    shown = text_of(span)
+    if partly and isinstance(span, (tuple, list)) and len(span) == 2:
+        span = *span, STRETCH
     if not isinstance(span, (tuple, list)) or len(span) != 3:
-        raise ValueError(f"{place} has {text_of(span)}, expected triples (start, end, label)")
+        raise ValueError(f"{place} has {shown}, expected triples (start, end, label)")
     start, end, label = span
     start, end = checked_size(f"{place}: start", start, 0), checked_size(f"{place}: end", end)
     if not start < end <= length:
         raise ValueError(
-            f"{place} has the segment {text_of(span)} of a sequence of {length} tokens: expected 0 "
+            f"{place} has the segment {shown} of a sequence of {length} tokens: expected 0 "
             "<= start < end <= tokens"
         )
     if label == OUTSIDE:
@@ -279,6 +346,8 @@ def prepare(
       segments: n lists of IOB2 labels, one a token, or of triples (start, end, label), tokens start
         .. end - 1. An I-type that carries nothing on begins a segment, and a warning counts these;
         labels of IOBES and BILOU are read, too. Predictions are of the same kind, labels in IOB2.
+        Where a part is not known, as the module says, the outputs are `Incomplete`, for
+        `jaxstruct.fit_latent` and `baselines.fit_random_field`; labels beside None are of IOB2.
       classes: all labels in the wanted order, "O" among them where tokens may be in no segment;
         None for those of `segments`.
       longest: tokens of a segment at most; None for the longest of `segments`.
@@ -294,11 +363,12 @@ def prepare(
     sequences, segments = held(sequences), held(segments)
     rows, offsets = read_sequences("sequences", sequences)
     lengths = np.diff(offsets).tolist()
-    spans = read_spans(segments, lengths)
+    read = read_spans(segments, lengths, incomplete=True)
+    spans = [[span for span in own if span[2] is not STRETCH] for own in read]
     features = fit_features(rows, min_count=min_count, constant=constant)
     most = max((end - start for own in spans for start, end, _ in own), default=1)
     longest = most if longest is None else checked_size("longest", longest)
-    codec, outside = _codec_of(spans, lengths, classes)
+    codec, outside = _codec_of(segments, read, lengths, classes)
     keys = tuple(as_list("phrases", phrases, "a list of names of features of tokens"))
     names = _phrases(sequences, spans, keys, checked_size("phrase_count", phrase_count))
     encoding = SegmentEncoding(
@@ -309,15 +379,21 @@ def prepare(
 
 
 def _codec_of(
-    spans: list[list[Span]], lengths: list[int], classes: Iterable[Hashable] | None
+    segments: Any,
+    spans: list[list[Span]],
+    lengths: list[int],
+    classes: Iterable[Hashable] | None,
 ) -> tuple[LabelCodec, bool]:
     """(the codec, whether its class 0 is `OUTSIDE`)."""
-    labels = [label for own in spans for _, _, label in own]
+    every = (one for own in segments if own is not None for one in own if isinstance(one, set))
+    maybe = {label for one in every for label in one if isinstance(label, str)}
+    labels = named(label for own in spans for _, _, label in own if label is not STRETCH)
+    labels += [label.partition("-")[2] for label in sorted(maybe - {OUTSIDE})]
     if classes is None:
         covered = [sum(end - start for start, end, _ in own) for own in spans]
         if not labels:
             raise ValueError("segments has no segment: there is nothing to learn")
-        outside, kept = covered != lengths, fit_codec(labels).classes
+        outside, kept = covered != lengths or OUTSIDE in maybe, fit_codec(labels).classes
     else:
         classes = as_list("classes", classes, "a list of labels")
         outside = OUTSIDE in classes

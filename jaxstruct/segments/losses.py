@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import check_choice
+from jaxstruct.core.contract import Truth, output_of
+from jaxstruct.core.loss_functions import sum_of_costs
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
 from jaxstruct.segments.potentials import over_segments, read_codes
@@ -43,6 +45,14 @@ class SegmentLoss:
     def additive(self) -> bool:
         """Whether Delta adds up over tokens."""
         return self.name.endswith("hamming")
+
+    def check_additive(self) -> None:
+        """Raise ValueError where no token has a share of its own in the loss."""
+        if not self.additive:
+            raise ValueError(
+                f'the loss {self.name!r} does not add up over tokens: take loss="hamming" or '
+                '"normalised_hamming"'
+            )
 
 
 def segment_loss(name: str, outside: int | None, most_segments: int, dtype: str) -> SegmentLoss:
@@ -72,8 +82,11 @@ def f1_loss(true: Array, predicted: Array, right: Array) -> Array:
     return jnp.where(total > 0, 1 - 2 * right / jnp.maximum(total, 1), 0)
 
 
-def delta(loss: SegmentLoss, y_true: Array, y: Array) -> Array:
+def delta(loss: SegmentLoss, y_true: Array | Truth, y: Array) -> Array:
     """Delta(y_true, y) of codes [T] with -1 on padding."""
+    if isinstance(y_true, Truth):
+        costs = code_costs(loss, y_true, y_true.numbers.shape[1] // 2)
+        return sum_of_costs(costs.reshape(len(y), -1), y)
     real = y_true >= 0
     wrong = jnp.sum(real & (y != y_true))
     if loss.name == "f1":
@@ -89,24 +102,32 @@ def _scale(loss: SegmentLoss, y_true: Array) -> Array | int:
     return jnp.maximum(jnp.sum(y_true >= 0), 1) if by_length else 1
 
 
-def code_costs(loss: SegmentLoss, y_true: Array, labels: int) -> Array:
+def right_codes(y_true: Array | Truth, labels: int) -> Array:
+    """[T, 2 S] bool: the true code of each token, or those that it may be."""
+    if isinstance(y_true, Truth):
+        return y_true.numbers
+    return y_true[:, None] == jnp.arange(2 * labels)[None]
+
+
+def code_costs(loss: SegmentLoss, y_true: Array | Truth, labels: int) -> Array:
     """[T, S, 2] what the codes 2 s and 2 s + 1 cost at each token, 0 on padding; additive."""
-    wrong = y_true[:, None] != jnp.arange(2 * labels)[None]
-    costs = jnp.where((y_true >= 0)[:, None] & wrong, 1 / _scale(loss, y_true), 0)
+    y = output_of(y_true)
+    wrong = (y >= 0)[:, None] & ~right_codes(y_true, labels)
+    costs = jnp.where(wrong, 1 / _scale(loss, y), 0)
     return costs.reshape(-1, labels, 2).astype(loss.dtype)
 
 
-def wrong_tokens(y_true: Array, lengths: int, labels: int) -> Array:
-    """[T, L, S] int32 how many tokens of each segment have another code in y_true."""
-    wrong = (y_true[:, None] != jnp.arange(2 * labels)[None]).astype(jnp.int32)
-    inside, first = jnp.moveaxis(wrong.reshape(-1, labels, 2), 2, 0)
+def wrong_tokens(right: Array, lengths: int) -> Array:
+    """[T, L, S] int32 how many tokens of each segment have a code that is not right [T, 2 S]."""
+    wrong = (~right).astype(jnp.int32)
+    inside, first = jnp.moveaxis(wrong.reshape(len(right), -1, 2), 2, 0)
     return jnp.cumsum(over_segments(inside, lengths), axis=1) + (first - inside)[:, None]
 
 
 def pair_steps(loss: SegmentLoss, y_true: Array, lengths: int, labels: int) -> Array:
     """[T, L, S] int32: 2 for a true segment, 1 for any other that counts, 0 for outside."""
     ends = over_segments(read_codes(y_true).ends, lengths)
-    right = (wrong_tokens(y_true, lengths, labels) == 0) & ends[..., None]
+    right = (wrong_tokens(right_codes(y_true, labels), lengths) == 0) & ends[..., None]
     steps = 1 + right.astype(jnp.int32)
     return steps if loss.outside is None else steps.at[..., loss.outside].set(0)
 

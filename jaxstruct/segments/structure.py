@@ -30,7 +30,8 @@ from jaxstruct.chains.token_features import (
     windowed_gram,
 )
 from jaxstruct.core.checks import check_flag, check_record, checked_dtype, checked_size, text_of
-from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space, Truth
+from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -183,25 +184,37 @@ def _allow(tables: _Segments, theta: SegmentTheta) -> tuple[SegmentPotentials, A
 
 
 def _raised(
-    tables: _Segments, theta: SegmentTheta, y_true: Array, scale: Array | float = 1
+    tables: _Segments, theta: SegmentTheta, y_true: Array | Truth, scale: Array | float = 1
 ) -> SegmentTheta:
     """theta whose score is F(y) + scale Delta(y_true, y)."""
-    if not tables.loss.additive:
-        raise ValueError(
-            f'the loss {tables.loss.name!r} does not add up over tokens: take loss="hamming" or '
-            '"normalised_hamming"'
-        )
+    tables.loss.check_additive()
     costs = losses.code_costs(tables.loss, y_true, theta.tokens.shape[2])
     inside, first = jnp.moveaxis(costs, 2, 0)
     raised = jnp.stack([inside, first - inside, jnp.zeros_like(first)], axis=1)
     return theta._replace(tokens=theta.tokens + scale * raised)
 
 
+def _restrict(theta: SegmentTheta, possible: Array) -> SegmentTheta:
+    """theta without the segments that have a code which is not possible [T, 2 S].
+
+    Tokens cannot forbid it, since a first token is one inside of a segment and more: segments do,
+    as phrases of all lengths.
+    """
+    L = theta.lengths.shape[0]
+    kept = losses.wrong_tokens(possible, L) == 0
+    phrases = jnp.zeros_like(kept, theta.lengths.dtype)
+    if theta.phrases is not None:
+        phrases = phrases.at[:, : theta.phrases.shape[1]].set(theta.phrases)
+    return theta._replace(phrases=jnp.where(kept, phrases, -jnp.inf))
+
+
 def _decode(tables: _Segments, theta: SegmentTheta) -> Array:
     return viterbi(*_allow(tables, theta)).codes
 
 
-def _loss_augmented(tables: _Segments, theta: SegmentTheta, y_true: Array, scale: Array) -> Array:
+def _loss_augmented(
+    tables: _Segments, theta: SegmentTheta, y_true: Array | Truth, scale: Array
+) -> Array:
     return _decode(tables, _raised(tables, theta, y_true, scale))
 
 
@@ -225,7 +238,8 @@ def _best_by_level(
         steps, targets = losses.pair_steps(loss, y_true, L, S), losses.pair_targets(kept)
         true = jnp.all(losses.pairs(kept) == jnp.sum(losses.counted(loss, y_true)), axis=1)
     else:
-        steps, targets = losses.wrong_tokens(y_true, L, S), losses.hamming_targets(T + 1, L)
+        steps = losses.wrong_tokens(losses.right_codes(y_true, S), L)
+        targets = losses.hamming_targets(T + 1, L)
         true = jnp.arange(T + 1) == 0
     rule, found = level_scores(potentials, length, steps, targets)
     real = ~true & (found.total > -jnp.inf)
@@ -308,7 +322,7 @@ def segmenter(
     return make_problem(
         _initial_weights(span.blocks * d, S, L, phrases, start_stop, dtype),
         Model(Partial(_potentials, tables), score, Partial(_decode, tables),
-              Partial(losses.delta, kind)),
+              Partial(losses.delta, kind), restrict=_restrict),
         Oracles(
             loss_augmented_decode=Partial(_loss_augmented, tables) if kind.additive else None,
             best_wrong=Partial(_best_wrong, tables),
@@ -331,6 +345,10 @@ def _check(
     example_checks.check_inputs(d, phrases, len(tables.allowed), inputs, outputs is not None)
     if outputs is None:
         return
-    example_checks.check_codes(np.asarray(tables.allowed), np.asarray(inputs.length), outputs)
+    length = np.asarray(inputs.length)
+    if isinstance(outputs, Truth):
+        tables.loss.check_additive()
+        outputs = checked_completion(outputs, 2 * tables.allowed.shape[1], length)
+    example_checks.check_codes(np.asarray(tables.allowed), length, outputs)
     if tables.loss.name == "f1":
         example_checks.check_counts(tables.loss, outputs)

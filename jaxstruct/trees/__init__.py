@@ -1,6 +1,6 @@
 """Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks."""
 
-from jaxstruct.trees.encoding import TreeEncoding, prepare
+from jaxstruct.trees.encoding import Brackets, TreeEncoding, prepare
 from jaxstruct.trees.inference import TreeProbabilities
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals, sample_tree
 from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees
@@ -25,6 +25,7 @@ __all__ = [
     "prepare",
     "TreeProbabilities",
     "Binarisation",
+    "Brackets",
     "Encoding",
     "Grammar",
     "GrammarRules",

@@ -9,16 +9,18 @@ import jax
 import numpy as np
 
 from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_text_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_text_of, text_of
+from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.prepared import Prepared, prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.trees.example_checks import checked_brackets
 from jaxstruct.trees.forests import forests_of
+from jaxstruct.trees.known_nodes import KnownNodes
 from jaxstruct.trees.parts import SentenceInput
-from jaxstruct.trees.phrases.binarisation import Binarisation
+from jaxstruct.trees.phrases.binarisation import Binarisation, chain_labels
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
 from jaxstruct.trees.phrases.cleaning import without_outer
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
@@ -28,13 +30,27 @@ from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs, weighted_grammar
 
 Trees: TypeAlias = "str | Iterable[Any]"
-"""Trees: one bracketed text of all, or a list of Trees, trees of NLTK or bracketed texts."""
+"""Trees: one bracketed text of all, or a list of Trees, trees of NLTK or bracketed texts, and
+`Brackets` where a tree is not known whole."""
 Sentences: TypeAlias = "Trees | Sequence[Sequence[str]]"
 """Sentences: lists of what the grammar reads, tags or words; or trees, whose leaves are read."""
 
 
 _NODES = ("rules", "begins", "splits", "ends")
 """Columns of a store with a row for every inner node."""
+
+
+class Brackets(NamedTuple):
+    """A sentence of whose tree some constituents are known.
+
+    Fields:
+      sentence: l texts, the tags, or the words where the grammar reads words.
+      known: triples (start, end, label) over the tokens start .. end - 1, label None where it is
+        not known, a set of those that it may be. They may not cross.
+    """
+
+    sentence: Sequence[str]
+    known: Sequence[tuple[int, int, Any]]
 
 
 class TreeEncoding(NamedTuple):
@@ -77,15 +93,19 @@ class TreeEncoding(NamedTuple):
             warn(notice, UnseenFeatures, int(unknown.sum()))
         return inputs
 
-    def outputs(self, trees: Trees) -> BinaryTree:
-        """The trees in the numbers of the grammar, ragged.
+    def outputs(self, trees: Trees) -> BinaryTree | Incomplete:
+        """The trees in the numbers of the grammar, ragged; `Incomplete` with `Brackets` among them.
 
         Raises:
           ValueError: they are no trees, or one of them needs a rule that training did not have; the
             message names the tree and what the grammar lacks.
         """
-        encoded = []
-        for i, tree in enumerate(_as_trees("trees", trees)):
+        read, encoded = _as_trees("trees", trees), []
+        for i, tree in enumerate(read):
+            if isinstance(tree, Brackets):
+                shape = len(tree.sentence), *[max(len(tree.sentence) - 1, 1)] * 4
+                encoded.append(BinaryTree(*(np.zeros(size, np.int32) for size in shape)))
+                continue
             found = encode(self.grammar, tree)
             if found.tree is None:
                 raise ValueError(
@@ -94,7 +114,46 @@ class TreeEncoding(NamedTuple):
                     "out"
                 )
             encoded.append(found.tree)
-        return tree_outputs(encoded)
+        outputs = tree_outputs(encoded)
+        if not any(isinstance(tree, Brackets) for tree in read):
+            return outputs
+        known = [
+            self._of_brackets(f"trees[{i}]", tree) if isinstance(tree, Brackets) else
+            self._of_tree(own)
+            for i, (tree, own) in enumerate(zip(read, encoded, strict=True))
+        ]  # fmt: skip
+        return Incomplete(outputs, KnownNodes(*map(_store, zip(*known, strict=True))))
+
+    def _of_tree(self, tree: BinaryTree) -> KnownNodes:
+        """All nodes of a whole tree."""
+        one = np.eye(len(self.grammar.symbols), dtype=bool)
+        inner = tree.rules >= 0
+        spans = np.stack([tree.begins, tree.ends - 1], axis=1)[inner]
+        parents = self.grammar.binary_rules[tree.rules[inner], 0]
+        return KnownNodes(one[tree.symbols[tree.symbols >= 0]], spans, one[parents])
+
+    def _of_brackets(self, name: str, given: Brackets) -> KnownNodes:
+        """The nodes that some constituents are part of."""
+        grammar, length = self.grammar, len(given.sentence)
+        chains = [chain_labels(symbol, grammar.binarisation) for symbol in grammar.symbols]
+        tokens, nodes = np.ones((length, len(chains)), bool), {}
+        for start, end, label in checked_brackets(name, given.known, length):
+            labels = [chain[:-1] if end - start == 1 else chain for chain in chains]
+            may = label if isinstance(label, set) else {label}
+            fits = np.array([bool(own if label is None else may & {*own}) for own in labels])
+            if not fits.any():
+                raise ValueError(
+                    f"{name} has the label {text_of(label)}, which no constituent of the trees "
+                    "that are known whole has: add such a tree, or correct it"
+                )
+            at = start, end - 1
+            nodes[at] = nodes.get(at, True) & fits
+        for t in range(length):
+            tokens[t] &= nodes.pop((t, t), True)
+        spans = np.array([*nodes], np.int32).reshape(-1, 2)
+        return KnownNodes(
+            tokens, spans, np.array([*nodes.values()], bool).reshape(len(spans), len(chains))
+        )
 
     def decode(self, outputs: BinaryTree, sentences: Sentences | None = None) -> list[Tree | None]:
         """The trees of n sentences, such as `predict` returns them.
@@ -123,7 +182,7 @@ class TreeEncoding(NamedTuple):
             for tree, text in zip(found, texts, strict=True)
         ]
 
-    def to_store(self, inputs: SentenceInput, outputs: BinaryTree) -> dict[str, np.ndarray]:
+    def to_store(self, inputs: SentenceInput, outputs: Any) -> dict[str, np.ndarray]:
         """The columns of ragged sentences and their trees."""
         stores = inputs.terminals, *outputs
         offsets = inputs.terminals.offsets, outputs.rules.offsets
@@ -155,6 +214,8 @@ class TreeEncoding(NamedTuple):
 
     def _read(self, sentence: Any) -> Sequence[str]:
         """What the grammar reads of one sentence."""
+        if isinstance(sentence, Brackets):
+            return sentence.sentence
         if isinstance(sentence, Tree):
             return tags(sentence) if self.grammar.unknown_words is None else words(sentence)
         return sentence
@@ -169,6 +230,10 @@ def _notice(terminals: Ragged, unknown: np.ndarray, read: list) -> str:
         f"{token!r} in sentences[{i}]): {len(np.unique(of_sentence))} of {len(read)} sentences "
         "have no parse for it; fit the encoding to trees that have such tokens, too"
     )
+
+
+def _store(rows: Sequence[np.ndarray]) -> Ragged:
+    return Ragged(np.concatenate(rows), np.cumsum([0, *map(len, rows)]), -1)
 
 
 def _one(outputs: BinaryTree, i: int) -> BinaryTree:
@@ -197,7 +262,7 @@ def as_tree(name: str, given: Any) -> Any:
     return of_nltk(given, name) if is_of_nltk(given) else given
 
 
-def _as_trees(name: str, trees: Trees) -> list[Tree]:
+def _as_trees(name: str, trees: Trees) -> list[Any]:
     """Trees one by one, without the outer bracket of a treebank."""
     if isinstance(trees, str):
         return [without_outer(tree) for tree in read_trees(trees, name)]
@@ -207,12 +272,12 @@ def _as_trees(name: str, trees: Trees) -> list[Tree]:
     found = []
     for i, one in enumerate(as_list(name, trees, expected)):
         tree = as_tree(f"{name}[{i}]", one)
-        if not isinstance(tree, Tree):
+        if not isinstance(tree, (Tree, Brackets)):
             raise ValueError(
                 f"{name}[{i}] must be a Tree, one of NLTK or bracketed text, got "
                 f"{kind_and_text_of(tree)}"
             )
-        found.append(without_outer(tree))
+        found.append(tree if isinstance(tree, Brackets) else without_outer(tree))
     return found
 
 
@@ -232,7 +297,9 @@ def prepare(
 
     Args:
       trees: one bracketed text of all trees, or a list of Trees, of trees of NLTK (each word alone
-        below its tag) or of bracketed texts.
+        below its tag) or of bracketed texts. `Brackets` stand for a tree of which some constituents
+        are known, under the grammar of the others: the outputs are then `Incomplete`, for
+        `jaxstruct.fit_latent` and `baselines.fit_random_field`.
       read_words: whether sentences are words, in place of part-of-speech tags.
       rare: of words, those seen at most so often count as their class (`UnknownWords`), as unknown
         words do when parsing.
@@ -247,5 +314,6 @@ def prepare(
     check_flag("read_words", read_words)
     unknown = UnknownWords(rare) if read_words else None
     read = _as_trees("trees", trees)
-    encoding = TreeEncoding(read_grammar(read, Binarisation(branching, memory), unknown))
+    whole = [tree for tree in read if isinstance(tree, Tree)]
+    encoding = TreeEncoding(read_grammar(whole, Binarisation(branching, memory), unknown))
     return prepared(encoding, read, encoding.outputs(read), options)

@@ -8,10 +8,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import as_list, check_record, checked_dtype, checked_size
+from jaxstruct.core.checks import as_list, check_record, checked_dtype, checked_size, text_of
+from jaxstruct.core.contract import Truth
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.trees.known_nodes import KnownNodes
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_tokens
 from jaxstruct.trees.phrases.integer_trees import Encoding, fault
@@ -168,6 +170,45 @@ def checked_token_features(
         )
     rows = array("token_features", np.concatenate(found), "tokens A")
     return Ragged(rows.astype(np.int32), terminals.offsets, -1)
+
+
+def checked_brackets(name: str, known: Any, length: int) -> list[tuple[int, int, Any]]:
+    """Known constituents, if they are triples of a sentence of so many tokens that do not cross."""
+    found = []
+    for one in as_list(name, known, "a list of triples (start, end, label)"):
+        whole = isinstance(one, (tuple, list)) and len(one) == 3
+        start, end = one[:2] if whole else (0, 0)
+        if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end <= length:
+            raise ValueError(
+                f"{name} has {text_of(one)}: expected triples (start, end, label), 0 <= start < "
+                f"end <= {length}, the tokens"
+            )
+        crossed = [two for two in found if two[0] < start < two[1] < end
+                   or start < two[0] < end < two[1]]  # fmt: skip
+        if crossed:
+            raise ValueError(f"{name} has constituents that cross: {crossed[0]} and {one}")
+        found.append(one)
+    return found
+
+
+def checked_completions(outputs: Truth, sizes: dict[str, int]) -> BinaryTree:
+    """The trees of `Truth`s.
+
+    Raises:
+      ValueError: what is known is no `KnownNodes`, or no tree of the grammar agrees with it.
+    """
+    y, known = outputs
+    check_record("outputs.numbers", known, KnownNodes, "TreeEncoding.outputs")
+    array("outputs.numbers.tokens", known.tokens, "n T S", "bools", sizes)
+    array("outputs.numbers.spans", known.spans, "n K 2", "integers", sizes, range(-1, sizes["T"]))
+    array("outputs.numbers.symbols", known.symbols, "n K S", "bools", sizes)
+    none = np.flatnonzero(np.asarray(y.symbols)[:, 0] < 0)
+    if none.size:
+        raise ValueError(
+            f"outputs[{none[0]}] does not agree with what is known of it ({none.size} such): the "
+            "grammar has no such tree, add one to those that are known whole or leave it out"
+        )
+    return y
 
 
 def check_trees(

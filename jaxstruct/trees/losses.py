@@ -30,7 +30,9 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxstruct.core.checks import check_choice, checked_size
+from jaxstruct.core.contract import Truth, output_of
 from jaxstruct.core.types import Array, BinaryTree
+from jaxstruct.trees.known_nodes import known_table
 from jaxstruct.trees.parts import GrammarTables, inner_parents
 from jaxstruct.trees.phrases.grammar import Grammar, LabelCounts, label_counts
 
@@ -108,9 +110,9 @@ class Stratification:
         length = jnp.sum(y_true.symbols >= 0, dtype=jnp.int32)
         return 2 * length - 1 if self.counts_tokens else length - 1
 
-    def share(self, y_true: BinaryTree, scale: Array) -> Array:
-        """What missing one of the true nodes costs in scale Delta."""
-        return scale / jnp.maximum(self.nodes(y_true), 1)
+    def share(self, y_true: BinaryTree | Truth, scale: Array | int) -> Array:
+        """What missing one of the true nodes, or of those that are known, costs in scale Delta."""
+        return scale / jnp.maximum(self.nodes(output_of(y_true)), 1)
 
     def sizes(self, tokens: int) -> tuple[int, ...]:
         """(M,), or (P, M), how many levels the trees over so many (padded) tokens have."""
@@ -136,9 +138,13 @@ class Stratification:
         return jnp.where((m <= p) & (m <= gold) & (p + gold > 0), losses, 0)
 
     def matched(
-        self, tables: GrammarTables, y_true: BinaryTree, first: Array, last: Array, symbol: Array
-    ) -> Array:
+        self, tables: GrammarTables, y_true: BinaryTree | Truth, first: Array, last: Array,
+        symbol: Array,
+    ) -> Array:  # fmt: skip
         """What nodes add to m: integers or bool of the shape of their tokens and symbols."""
+        if isinstance(y_true, Truth):
+            right = known_table(y_true.numbers)[first, last, symbol]
+            return right & (self.counts_tokens | (last > first))
         true = true_symbols(tables, y_true)[first, last]
         if self.name == "zero_one":
             return true != symbol
@@ -160,12 +166,18 @@ class Stratification:
         return matched + self.standing[symbol] * self.sizes(y_true.symbols.shape[0])[1]
 
     def loss(
-        self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: DTypeLike
+        self, tables: GrammarTables, y_true: BinaryTree | Truth, y: BinaryTree, dtype: DTypeLike
     ) -> Array:
         """Delta(y_true, y) of one pair of trees over the same tokens."""
         if self.name == "zero_one":
-            return (~same_tree(y_true, y)).astype(dtype)
+            return (~same_tree(output_of(y_true), y)).astype(dtype)
         first, last, symbol = node_list(tables, y)
+        if isinstance(y_true, Truth):
+            own = jnp.where(symbol >= 0, self.matched(tables, y_true, first, last, symbol), 0)
+            known = jnp.sum(y_true.numbers.spans[:, 0] >= 0, dtype=jnp.int32)
+            known += jnp.sum(y.symbols >= 0, dtype=jnp.int32) if self.counts_tokens else 0
+            missed = known - jnp.sum(own, dtype=jnp.int32)
+            return (missed * self.share(y_true, 1)).astype(dtype)
         own = jnp.where(symbol >= 0, self.counts(tables, y_true, first, last, symbol), 0)
         return self.levels(tables, y_true, dtype).reshape(-1)[jnp.sum(own, dtype=jnp.int32)]
 

@@ -57,6 +57,7 @@ class TreeTheta(NamedTuple):
       lexical: [Q] of the lexical rules. rules: [R] of the binary rules. root: [S].
       spans: None, or [T, T, S] of a symbol over a span.
       x: the sentence; of its fields only the integers are used.
+      allowed: None, or [T, T, S] bool of (first token, last token, symbol): False forbids a node.
     """
 
     lexical: Array
@@ -64,6 +65,7 @@ class TreeTheta(NamedTuple):
     root: Array
     spans: Array | None
     x: Any
+    allowed: Array | None = None
 
 
 class GrammarTables(NamedTuple):
@@ -106,8 +108,13 @@ def tree_potentials(tables: GrammarTables, theta: TreeTheta) -> TreePotentials:
     symbols = jnp.arange(tables.lexical.shape[1])[None]
     places = lexical_place(tables, theta.x.terminals[:, None], symbols)
     lexical = theta.lexical.at[places].get(mode="fill", fill_value=-jnp.inf)
-    root = jnp.where(tables.roots, theta.root, -jnp.inf)
-    return TreePotentials(lexical, theta.rules, root, theta.spans)
+    root, spans = jnp.where(tables.roots, theta.root, -jnp.inf), theta.spans
+    if theta.allowed is not None:
+        tokens = jnp.arange(len(lexical))
+        lexical = jnp.where(theta.allowed[tokens, tokens], lexical, -jnp.inf)
+        spans = jnp.where(theta.allowed, 0 if spans is None else spans, -jnp.inf)
+        spans = spans.astype(lexical.dtype)
+    return TreePotentials(lexical, theta.rules, root, spans)
 
 
 def inner_parents(tables: GrammarTables, y: BinaryTree) -> Array:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import jax.numpy as jnp
 
+from jaxstruct.core.contract import Truth
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.forests import Forest
 from jaxstruct.trees.losses import Stratification, true_symbols
@@ -62,6 +63,8 @@ def parts_of(tables: GrammarTables, theta: TreeTheta) -> Parts:
     nodes = lexical.get(mode="fill", fill_value=0)
     inner = 0 if theta.spans is None else theta.spans[first, last, symbol]
     nodes = jnp.where(first == last, nodes, inner)
+    if theta.allowed is not None:
+        nodes = jnp.where(theta.allowed[first, last, symbol], nodes, -jnp.inf)
     return ForestScores(nodes, theta.rules[forest_of(theta).edges[:, 0]], theta.root[symbol])
 
 
@@ -75,7 +78,7 @@ def _less(parts: Parts, cost: Array) -> Parts:
 
 
 def augmented_parts(
-    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree | Truth,
     scale: Array,
 ) -> Parts:  # fmt: skip
     """Potentials of F + scale Delta, up to a constant of the true tree.

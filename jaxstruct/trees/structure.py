@@ -20,7 +20,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_record
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space, Truth
 from jaxstruct.core.padding import without_padding
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
@@ -31,6 +31,7 @@ from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
 from jaxstruct.trees.forests import Forest, forests_of
 from jaxstruct.trees.inference import tree_inference
+from jaxstruct.trees.known_nodes import restricted
 from jaxstruct.trees.losses import Stratification, stratification
 from jaxstruct.trees.oracles.forest_trees import ForestTree
 from jaxstruct.trees.parts import (
@@ -245,7 +246,7 @@ def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> 
 
 
 def _loss_augmented(
-    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree | Truth,
     scale: Array,
 ) -> BinaryTree:  # fmt: skip
     return best_tree(tables, theta, augmented_parts(tables, strata, theta, y_true, scale))
@@ -253,14 +254,14 @@ def _loss_augmented(
 
 def _loss(
     tables: GrammarTables, strata: Stratification, dtype: Static[str],
-    y_true: BinaryTree, y: BinaryTree,
+    y_true: BinaryTree | Truth, y: BinaryTree,
 ) -> Array:  # fmt: skip
     return strata.loss(tables, y_true, y, dtype.value)
 
 
 def _check(
     tables: GrammarTables, strata: Stratification, D: int, token_features: int,
-    inputs: SentenceInput, outputs: BinaryTree | None = None,
+    inputs: SentenceInput, outputs: BinaryTree | Truth | None = None,
 ) -> None:  # fmt: skip
     """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, SentenceInput, "sentence_inputs")
@@ -270,6 +271,9 @@ def _check(
     if not training:
         return
     strata.check_tokens(sizes["T"])
+    if isinstance(outputs, Truth):
+        strata.check_additive()
+        outputs = tree_checks.checked_completions(outputs, sizes | {"S": tables.lexical.shape[1]})
     check_record("outputs", outputs, BinaryTree, "tree_outputs")
     tree_checks.check_trees(tables, inputs, outputs, sizes)
 
@@ -341,6 +345,7 @@ def weighted_grammar(
             Partial(_score, tables),
             Partial(_decode, tables),
             Partial(_loss, tables, strata, kind),
+            restrict=restricted,
         ),
         Oracles(
             loss_augmented_decode=additive,

@@ -73,7 +73,8 @@ def test_refusals_name_the_place():
     refused(r"overlap: \(0, 2, 'X'\) and \(1, 3, 'Y'\)", prepare, X[:1], [[(0, 2, "X"),
             (1, 3, "Y")]])  # fmt: skip
     refused(r"segment \(5, 7, 'X'\) of a sequence of 6 tokens", prepare, X[:1], [[(5, 7, "X")]])
-    refused(r"expected triples", prepare, X[:1], [[(5, 7)]])
+    refused(r"expected triples", prepare, X[:1], [[(5, 7, "X", 1)]])
+    refused(r"segment \(5, 7\) of a sequence of 6 tokens", prepare, X[:1], [[(5, 7)]])
     refused('"O" is the label of tokens in no segment', prepare, X[:1], [[(0, 1, "O")]])
     refused("has no segment: there is nothing to learn", prepare, X[:1], [[]])
     refused("longest is 2: raise it", prepare, X, SPANS, longest=2)

@@ -351,7 +351,7 @@ def _check(problem: Problem, formulation: Formulation, counts: dict[str, Any], a
     if problem.model.complete is None:
         raise ValueError(
             "problem does not say what agrees with an incomplete output: give its Model restrict "
-            "or complete, which classes, chains and graphs of this package have"
+            "or complete, as those of this package have whose labels may be None"
         )
     for name, value in counts.items():
         checked_size(name, value, 0 if name == "restarts" else 1)

@@ -1,0 +1,115 @@
+"""Dependency trees of which some heads and labels are known, against enumeration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.dependencies import Parse
+from tests.dependencies.cases import prepared, treebank
+from tests.dependencies.oracles.truth import labelled_trees
+from tests.lib.incomplete import check_completions, check_same_as_fit, check_training
+from tests.lib.refusals import refused
+
+pytestmark = pytest.mark.usefixtures("x64")
+LABELS = "pq"
+
+
+def partly(trees: list, seed: int = 0) -> list:
+    """Trees with None and sets among their heads and labels, and None in place of pairs."""
+    random = np.random.default_rng(seed)
+
+    def hidden(own: Any, others: Any) -> Any:
+        return (own, None, {own, others[random.integers(len(others))]})[random.integers(3)]
+
+    def of_word(one: Any, heads: list) -> Any:
+        if not isinstance(one, tuple):
+            return hidden(one, heads)
+        return (hidden(one[0], heads), hidden(one[1], LABELS)) if random.random() < 0.8 else None
+
+    return [[of_word(one, [*range(len(tree) + 1)]) for one in tree] for tree in trees]
+
+
+def may(one: Any, found: Any) -> bool:
+    return one is None or (found in one if isinstance(one, set) else found == one)
+
+
+def outputs_of(known: list, labels: str, projective: bool, of_labels: bool):
+    """All trees of each sentence, which agree, and Delta of each; see `tests.lib.incomplete`."""
+    T = max(map(len, known))
+
+    def of(i: int) -> tuple[Parse, np.ndarray, np.ndarray]:
+        words = len(known[i])
+        every = labelled_trees(words, len(labels) or 1, projective).reshape(-1, 2, words)
+        right = np.zeros(every.shape, bool)
+        for m, one in enumerate(known[i]):
+            pair = (None, None) if one is None else one if isinstance(one, tuple) else (one, None)
+            right[:, 0, m] = [may(pair[0], head) for head in every[:, 0, m].tolist()]
+            right[:, 1, m] = [may(pair[1], (labels or "p")[r]) for r in every[:, 1, m]]
+        agrees = right.all(axis=(1, 2))
+        wrong = ~right.all(axis=1) if of_labels else ~right[:, 0]
+        padded = np.full((len(every), 2, T), -1, np.int32)
+        padded[:, :, :words] = every
+        return Parse(padded[:, 0], padded[:, 1] if labels else None), agrees, wrong.sum(axis=1)
+
+    return of
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("labels", ["", LABELS])
+@pytest.mark.parametrize("projective", [False, True])
+def test_what_agrees_is_found_and_costs_nothing(projective: bool, labels: str, dtype: str) -> None:
+    sentences, trees = treebank(1, 6, 3, labels=labels, projective=projective)
+    known = partly(trees)
+    options = {"loss": "labelled_hamming"} if labels else {}
+    data = prepared(sentences, known, classes=LABELS, projective=projective, dtype=dtype, **options)
+    assert isinstance(data.outputs, js.Incomplete)
+    check_completions(data, outputs_of(known, labels, projective, bool(labels)))
+
+
+@pytest.mark.parametrize("labels", ["", LABELS])
+def test_training_ends_at_a_critical_point(labels: str) -> None:
+    sentences, trees = treebank(2, 9, 3, labels=labels, projective=True)
+    known = partly(trees)
+    data = prepared(sentences, known, classes=LABELS, dtype="float64")
+    check_training(data, outputs_of(known, labels, True, False), 5.0, tolerance=1e-5)
+    single = [[{one} if not labels else tuple({part} for part in one) for one in tree]
+              for tree in trees]  # fmt: skip
+    whole = prepared(sentences, trees, classes=LABELS, dtype="float64")
+    check_same_as_fit(whole, prepared(sentences, single, classes=LABELS, dtype="float64"), 5.0)
+
+
+@pytest.mark.parametrize("objective", ["svm1_margin", "log_loss"])
+def test_the_parser_learns_from_half_of_the_heads(objective: str) -> None:
+    sentences = [[("the", "D"), (noun, "N"), ("saw", "V"), ("a", "D"), (noun, "N")]
+                 for noun in ("dog", "cat", "man") * 4]  # fmt: skip
+    tree = [(2, "det"), (3, "subject"), (0, "root"), (5, "det"), (3, "object")]
+    random = np.random.default_rng(0)
+    known = [
+        [((head, None)[h], (label, None)[r]) if h + r < 2 else None
+         for (head, label), (h, r) in zip(tree, random.integers(0, 2, (5, 2)), strict=True)]
+        for _ in sentences
+    ]  # fmt: skip
+    model = js.estimators.DependencyParser(C=10.0, objective=objective).fit(sentences, known)
+    assert model.status_ is js.Status.CONVERGED
+    assert model.score(sentences, [tree] * len(sentences)) > 0.9
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    sentences, _ = treebank(3, 3, 3)
+    for trees, words in (
+        ([[0], [0, None], [2, 4, None]], r"trees\[2\]\[1\] has the head 4"),
+        ([[0], [0, None], [{0, "a"}, 1, 1]], r"trees\[2\]\[0\] has the head"),
+        ([[0], [0, None], [set(), 1, 1]], r"labels\[2\]\[0\] is an empty set"),
+        ([[0], [None, (0, "p")], [1, 0, 2]], "all of pairs"),
+    ):
+        refused(words, prepared, sentences, trees)
+    for trees in ([[0], [2, None], [0, 0, None]], [[0], [1, None], [0, 1, 1]]):
+        data = prepared(sentences, trees)
+        refused("does not agree with what is known of it", js.fit_latent, *data)
+    crossing = prepared(sentences + sentences[2:], [[0], [0, None], [2, 0, None], [3, 0, 2]])
+    assert isinstance(crossing.outputs, js.Incomplete)
+    refused("outputs are Incomplete", js.fit, *crossing)
