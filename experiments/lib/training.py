@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from experiments.lib.options import AnyOptions
@@ -12,7 +11,7 @@ from jaxstruct import Settings, Solution, fit
 
 
 def fitted(
-    options: AnyOptions, what: str, data: Iterable[Any], formulation: str, C: float, **given: Any
+    options: AnyOptions, what: str, data: Any, formulation: str, C: float, **given: Any
 ) -> tuple[Solution, dict[str, float]]:
     """`jaxstruct.fit` to the tolerance of the options, with their settings where they have some.
 

@@ -228,7 +228,7 @@ def fit_open_codec(labels: Sequence[Any], classes: Iterable[Hashable] | None = N
     return fit_codec(named(labels) if classes is None else [], classes)
 
 
-def possible(codec: LabelCodec, labels: Sequence[Any]) -> np.ndarray:
+def possible(codec: LabelCodec, labels: Sequence[Any], name: str = "labels") -> np.ndarray:
     """[n, k] bool, which classes n labels may be: of None all, of a set its members.
 
     Raises:
@@ -241,12 +241,12 @@ def possible(codec: LabelCodec, labels: Sequence[Any]) -> np.ndarray:
             continue
         if isinstance(label, set) and not label:
             raise ValueError(
-                f"labels[{i}] is an empty set: name the labels that it may be, or None"
+                f"{name}[{i}] is an empty set: name the labels that it may be, or None"
             )
         try:
             table[i, encode(codec, named([label]))] = True
         except ValueError as error:
-            raise ValueError(str(error).replace("labels[0]", f"labels[{i}]", 1)) from None
+            raise ValueError(str(error).replace("labels[0]", f"{name}[{i}]", 1)) from None
     return table
 
 

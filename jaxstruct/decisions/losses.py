@@ -95,7 +95,7 @@ def fenchel_young(
     instance: PyTree = (),
     *,
     samples: int = 8,
-    scale: float = 1.0,
+    scale: float | Array = 1.0,
     noise: str = "gaussian",
 ) -> Array:
     """The perturbed Fenchel-Young loss of decisions y_i that were made; no costs are needed.
