@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from experiments.lib.options import AnyOptions
@@ -11,7 +12,7 @@ from jaxstruct import Settings, Solution, fit
 
 
 def fitted(
-    options: AnyOptions, what: str, data: Any, formulation: str, C: float, **given: Any
+    options: AnyOptions, what: str, data: Iterable[Any], formulation: str, C: float, **given: Any
 ) -> tuple[Solution, dict[str, float]]:
     """`jaxstruct.fit` to the tolerance of the options, with their settings where they have some.
 
@@ -27,8 +28,9 @@ def fitted(
     rounds = given.get("max_passes", 500)
     with training_progress(rounds, what, options.progress, options.tolerance) as update:
         watch = Stopwatch()
+        problem, inputs, outputs = data
         solution = fit(
-            *data, formulation, C, tolerance=options.tolerance, settings=settings, callback=update,
-            **given,
+            problem, inputs, outputs, formulation, C, tolerance=options.tolerance,
+            settings=settings, callback=update, **given,
         )  # fmt: skip
     return solution, watch.numbers(solution.weights)
