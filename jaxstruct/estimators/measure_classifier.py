@@ -125,7 +125,7 @@ class MeasureClassifier(class_rows.RowClassifier):
         y = held(y)
         scores, options = self.decision_function(X), self.options_
         check_known("y", np.ravel(np.asarray(y, object)).tolist(), self.classes_.tolist())
-        check_as_many(len(scores), len(y), "rows", " labels")
+        check_as_many(len(scores), np.size(y), "rows", " labels")
         times = _times(sample_weight, len(scores))
         true = np.repeat(np.asarray(y) == self.classes_[1], times)
         scores, at = np.repeat(scores, times), options["at"]

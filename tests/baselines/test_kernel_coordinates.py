@@ -16,7 +16,7 @@ from jaxstruct.chains.token_features import kernel_token_inputs
 from jaxstruct.kernels import gaussian, gram_matrix, linear
 from jaxstruct.multiclass import kernel_inputs, kernel_multiclass, multiclass
 from tests.baselines.sequences import PLAIN, Sequences, flat, random_sequences
-from tests.baselines.test_conditional_random_field import Enumerated
+from tests.baselines.test_conditional_random_field import all_outputs
 from tests.lib.refusals import refused
 
 DATA = random_sequences(0, n=8, T=4, d=3, S=3)
@@ -64,7 +64,7 @@ def test_a_gaussian_kernel(x64: None) -> None:
     factor = np.linalg.cholesky(gram + 1e-13 * np.eye(M))
     tokens = np.zeros((*REAL.shape, M))
     tokens[REAL] = factor
-    w, objective = Enumerated(DATA._replace(tokens=tokens), PLAIN).optimum(C)
+    w, objective = all_outputs(DATA._replace(tokens=tokens), PLAIN).optimum(C)
     x, seen = inputs_of(kernel, DATA, PLACES), []
     found = fit_random_field(
         problem, x, DATA.y, C, tolerance=1e-8, callback=lambda one: seen.append(one.weights)

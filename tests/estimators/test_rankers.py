@@ -143,6 +143,7 @@ def test_whole_weights_count_rows():
     assert (model.coef_ == back.coef_).all()
     assert model.score(X, y, times) == again.score(np.repeat(X, times, axis=0), np.repeat(y, times))
     refused(r"sample_weight\[0\] is 0.5: expected whole", model.fit, X, y, times + 0.5)
+    refused(f"X has {len(X)} rows, but y has {2 * len(X)} labels", model.score, X, np.c_[y, y])
 
 
 @pytest.mark.filterwarnings("default:labels are the texts")
