@@ -8,9 +8,10 @@ r"""Decisions by predicted costs: how much the loss matters, and how much the op
 
 Shortest paths on a grid, knapsacks, round trips and portfolios with costs that are polynomials of
 features (`experiments.tasks.decision_data`: Elmachtoub and Grigas 2022, PyEPO; the last line above
-draws as much as they do, the default a part of it). Portfolios, a minute a data set, and round trips
-of `salesman_host`, found by a program in Python, are no part of the default. A linear model predicts
-costs, c^ = W' (x, 1); measured is the regret of the decisions that it leads to. W is trained by
+draws as much as they do, the default a part of it). Portfolios, a minute a data set, and round
+trips of `salesman_host`, found by a program in Python, are no part of the default. A linear model
+predicts costs, c^ = W' (x, 1); measured is the regret of the decisions that it leads to. W is
+trained by
 
     squares      least squares of the costs, the two-stage way
     spo_plus     the SPO+ loss by Adam
