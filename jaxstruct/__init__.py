@@ -36,6 +36,7 @@ from jaxstruct.core.known import Known, known_inputs, known_problem
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.recursion import Recursion
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.certifying import Certified, certify
@@ -99,6 +100,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Ragged",
+    "Recursion",
     "Settings",
     "Solution",
     "Space",

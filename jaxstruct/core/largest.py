@@ -17,8 +17,10 @@ def k_largest(k: int, values: Array, others: PyTree = (), axis: int = 0) -> tupl
     Args:
       k: how many; the axis has at least as many entries.
       values: floats. others: arrays of the same shape; the entries at the same places are returned.
+
+    Each of the k has the derivative of the one entry that it is, of equal ones, too.
     """
-    values = jnp.where(values == 0, 0, values)
+    values += jax.lax.stop_gradient(jnp.where(values == 0, -values, 0))
     top, places = jax.lax.top_k(values, k, axis=axis)
     return top, jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, places, axis), others)
 

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.device import runs_on_cpu
+from jaxstruct.core.draws import drawn, noise
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.largest import k_largest
 from jaxstruct.core.types import Array, PyTree
@@ -157,6 +158,10 @@ class Best:
             return jax.lax.fori_loop(0, count, lambda n, value: self.plus(value, term(n)), none)
         return self.reduce(self.listed(count, most, term))
 
+    def scan(self, step: Callable, values: PyTree, rows: PyTree) -> PyTree:
+        """The values after step(rule, values, row) of every row, in turn: a loop of the program."""
+        return jax.lax.scan(lambda own, row: (step(self, own, row), None), values, rows)[0]
+
     def listed(self, count: Array, most: int, term: Callable) -> PyTree:
         """Values [most, ..] of term(n), -inf from n = count on."""
         places = jnp.arange(most)
@@ -247,6 +252,39 @@ class Sums(Best):
         return drawn[1], at
 
 
+class Drawn(Sums):
+    """`Sums` whose derivative is that of one output, drawn: each sum draws a term to stand for it.
+
+    An output reads a value once at most. Then its terms are drawn as `Sums.choose` would.
+    """
+
+    def __init__(self, key: Array) -> None:
+        """Draw by the key, another for every sum."""
+        self.key = key
+
+    def join(self, *values: PyTree) -> PyTree:
+        """As `reduce`."""
+        return self.reduce(jnp.stack(jnp.broadcast_arrays(*values)))
+
+    def reduce(self, values: PyTree) -> PyTree:
+        """log sum exp, as a constant added to the term that is drawn."""
+        self.key, own = jax.random.split(self.key)
+        n = drawn(values, noise(own, values.shape, values.dtype))
+        chosen = jnp.take_along_axis(values, n[None], 0)[0]
+        rest = jnp.where(chosen > -jnp.inf, super().reduce(values) - chosen, 0)
+        return chosen + jax.lax.stop_gradient(rest)
+
+    def scan(self, step: Callable, values: PyTree, rows: PyTree) -> PyTree:
+        """As in `Best`; each turn has a key of its own."""
+        self.key, own = jax.random.split(self.key)
+        keys = jax.random.split(own, jax.tree.leaves(rows)[0].shape[0])
+
+        def turn(values: PyTree, row: tuple[Array, PyTree]) -> tuple[PyTree, None]:
+            return step(Drawn(row[0]), values, row[1]), None
+
+        return jax.lax.scan(turn, values, (keys, rows))[0]
+
+
 def merged(a: tuple, b: tuple) -> tuple:
     """The largest of two falling lists of arrays, as many as a has; b has no more.
 
@@ -325,17 +363,35 @@ class Sorted(Ranked):
         """As in `Ranked`."""
         return k_largest(self.k, jnp.concatenate([a, b]))[0]
 
+    def reduce(self, values: PyTree) -> PyTree:
+        """As in `Ranked`, in one sort."""
+        return k_largest(self.k, _in_order(values))[0]
+
+    def contract(self, values: PyTree, table: Array) -> PyTree:
+        """As in `Ranked`, in one sort."""
+        return self.reduce(self.times(values[..., None, :], table))
+
+    def product(self, a: PyTree, b: PyTree, count: Array | None = None) -> PyTree:
+        """The k largest sums of an entry of each list."""
+        del count
+        pairs = a[:, None] + b[None]
+        return k_largest(self.k, pairs.reshape(-1, *pairs.shape[2:]))[0]
+
     def choose(
         self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None
     ) -> tuple[Array, Array]:
         """As in `Ranked`."""
         del step, noise
-        sums = jnp.swapaxes(self.times(values, scores), 0, 1)
-        flat = sums.reshape(-1, *at.shape)
+        flat = _in_order(self.times(values, scores))
         places = jnp.arange(len(flat)).reshape(-1, *(1,) * at.ndim)
         found = k_largest(self.k, flat, jnp.broadcast_to(places, flat.shape))[1]
         place = jnp.take_along_axis(found, at[None], 0)[0]
         return place // self.k, place % self.k
+
+
+def _in_order(lists: Array) -> Array:
+    """[N k, ..] the entries of lists [k, N, ..], list after list."""
+    return jnp.swapaxes(lists, 0, 1).reshape(-1, *lists.shape[2:])
 
 
 class Levels(Best):
