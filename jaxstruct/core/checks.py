@@ -191,31 +191,6 @@ def check_no_feature_twice(name: str, indices: np.ndarray, values: np.ndarray) -
             )
 
 
-def check_sparse(name: str, indices: np.ndarray, values: np.ndarray, d: int, shape: str) -> None:
-    """Raise ValueError unless indices and values are sparse features below d, padded with d.
-
-    Args:
-      name: of the features, whose arrays are `name`.indices and `name`.values.
-      indices, values: arrays of one shape. d: how many features there are.
-      shape: of both, such as "[n, m]".
-    """
-    if indices.dtype.kind not in "iu":
-        raise ValueError(f"{name}.indices must be integers, got dtype {indices.dtype}")
-    if indices.ndim != shape.count(",") + 1 or indices.shape != values.shape:
-        raise ValueError(
-            f"{name}.indices and {name}.values must both be {shape}, got shapes "
-            f"{indices.shape} and {values.shape}"
-        )
-    if indices.size and (indices.min() < 0 or indices.max() > d):
-        raise ValueError(
-            f"{name}.indices must lie in 0..{d - 1} (padding: {d}), got "
-            f"{indices.min()}..{indices.max()}"
-        )
-    if values[indices == d].any():
-        raise ValueError(f"{name}.values must be 0 where the index is {d} (padding)")
-    check_no_feature_twice(f"{name}.indices", indices, values)
-
-
 def checked_example_weights(weights: object, n: int) -> np.ndarray:
     """[n] float64 weights v_i of examples, ones where None is given.
 

@@ -21,11 +21,12 @@ from jax.tree_util import Partial
 
 from jaxstruct.core import transposition
 from jaxstruct.core.buckets import rows_of
-from jaxstruct.core.checks import as_array, as_list, check_record, text_of
+from jaxstruct.core.checks import as_list, check_record, text_of
 from jaxstruct.core.contract import Padding, Problem, Space
 from jaxstruct.core.padding import padded_inputs, ragged_leaves
 from jaxstruct.core.problem import is_tested, make_problem
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import is_linear, linear_part, zero_potentials
 from jaxstruct.core.types import Array, PyTree
@@ -219,12 +220,13 @@ def _stacked(
     Args:
       shapes: of the field in thetas of one or two paddings. stores: lengths of what is ragged.
     """
-    arrays = [
-        as_array(f"{name}[{i}]", one, "numbers")
-        for i, one in enumerate(as_list(name, leaves, "a list of n arrays"))
-    ]
     fixed = np.array([len(set(sizes)) == 1 for sizes in zip(*shapes, strict=True)], bool)
-    _check_shapes(name, arrays, shapes[0], fixed)
+    letters = (f"length{axis or ''}" for axis in range(len(fixed)))
+    pairs = zip(fixed, map(str, shapes[0]), letters, strict=True)
+    axes, arrays = " ".join(size if same else letter for same, size, letter in pairs), []
+    for i, one in enumerate(as_list(name, leaves, "a list of n arrays")):
+        arrays.append(array(f"{name}[{i}]", one, axes, "numbers"))
+        refuse(f"{name}[{i}]", arrays[i], ~np.isfinite(arrays[i]), "finite numbers")
     sizes = np.array([one.shape for one in arrays], int).reshape(len(arrays), len(fixed))
     for axis in np.flatnonzero(~fixed):
         _check_lengths(name, int(axis), sizes[:, axis], stores)
@@ -238,21 +240,6 @@ def _stacked(
     if not ragged:
         return np.stack(rows)
     return Ragged(np.concatenate(rows), np.concatenate([[0], np.cumsum(sizes[:, 0])]))
-
-
-def _check_shapes(
-    name: str, arrays: list[np.ndarray], shape: tuple[int, ...], fixed: np.ndarray
-) -> None:
-    said = [str(size) if same else "length" for size, same in zip(shape, fixed, strict=True)]
-    for i, one in enumerate(arrays):
-        fits = one.ndim == len(shape) and np.array_equal(
-            np.array(one.shape, int)[fixed], np.array(shape, int)[fixed]
-        )
-        if not fits or one.dtype.kind not in "biuf" or not np.isfinite(one).all():
-            raise ValueError(
-                f"{name}[{i}] must be [{', '.join(said)}] finite numbers, got {one.dtype} of shape "
-                f"{one.shape}"
-            )
 
 
 def _check_lengths(name: str, axis: int, found: np.ndarray, stores: list[np.ndarray]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jaxstruct.core.checks import as_array, as_list, text_of
+from jaxstruct.core.spec import array
 
 ADVICE = "take its .rows, its .padded(which, length), or example i as it is, [i]"
 
@@ -128,23 +129,18 @@ def _checked_offsets(offsets: Any, rows: int) -> np.ndarray:
     Raises:
       ValueError: they are no integers on one axis that rise from 0 to the number of rows.
     """
-    array = as_array("offsets", offsets, "[n + 1] integers")
-    if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"offsets must be [n + 1] integers, got {array.dtype} of shape {array.shape}"
-        )
-    array = array.astype(np.int64)
-    falls = np.flatnonzero(np.diff(array) < 0)
+    found = array("offsets", offsets, "n+1").astype(np.int64)
+    falls = np.flatnonzero(np.diff(found) < 0)
     if falls.size:
         i = falls[0]
         raise ValueError(
-            f"offsets must rise, but offsets[{i + 1}] is {array[i + 1]} after {array[i]}"
+            f"offsets must rise, but offsets[{i + 1}] is {found[i + 1]} after {found[i]}"
         )
-    if array[0] != 0 or array[-1] != rows:
+    if not found.size or found[0] != 0 or found[-1] != rows:
         raise ValueError(
-            f"offsets must go from 0 to {rows}, the number of rows, got {array[0]}..{array[-1]}"
+            f"offsets must go from 0 to {rows}, the number of rows, got {text_of(found)}"
         )
-    return array
+    return found
 
 
 def _places(offsets: np.ndarray, which: np.ndarray) -> np.ndarray:
@@ -187,17 +183,17 @@ def ragged(lists: Sequence[Any] | Ragged, fill: float = 0) -> Ragged:
     examples = as_list("lists", lists, "a list of n arrays or lists of numbers")
     arrays = [as_array(f"lists[{i}]", one, expected) for i, one in enumerate(examples)]
     first: int | None = None
-    for i, array in enumerate(arrays):
-        if not array.ndim or array.dtype.kind not in "biuf":
+    for i, one in enumerate(arrays):
+        if not one.ndim or one.dtype.kind not in "biuf":
             raise ValueError(f"lists[{i}] must be {expected}, got {text_of(examples[i])}")
-        if not len(array):
+        if not len(one):
             continue
         first = i if first is None else first
-        if array.shape[1:] != arrays[first].shape[1:]:
+        if one.shape[1:] != arrays[first].shape[1:]:
             raise ValueError(
-                f"lists[{i}] has rows of shape {array.shape[1:]}, lists[{first}] of "
+                f"lists[{i}] has rows of shape {one.shape[1:]}, lists[{first}] of "
                 f"{arrays[first].shape[1:]}: rows must have one shape"
             )
-    offsets = np.concatenate([[0], np.cumsum([len(array) for array in arrays], dtype=np.int64)])
-    filled = [array for array in arrays if len(array)] or arrays[:1] or [np.zeros(0)]
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in arrays], dtype=np.int64)])
+    filled = [one for one in arrays if len(one)] or arrays[:1] or [np.zeros(0)]
     return Ragged(np.concatenate(filled), offsets, fill)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxstruct.core.checks import check_sparse, text_of
+from jaxstruct.core.checks import check_no_feature_twice, text_of
 from jaxstruct.core.types import PyTree, SparseFeatures
 
 KINDS = {"integers": "iu", "floats": "f", "bools": "b", "zeros and ones": "biu", "numbers": "biuf"}
@@ -142,15 +142,23 @@ def features(
 ) -> None:
     """Raise ValueError unless these are vectors of `sizes[d]` features, dense or sparse.
 
+    Sparse ones are padded with the index `sizes[d]` and the value 0.
+
     Args:
       axes: those before the features; they are bound in `sizes`. kind: of dense ones.
     """
     if not isinstance(value, SparseFeatures):
         array(name, value, f"{axes} {d}", kind, sizes)
         return
-    indices, values = np.asarray(value.indices), np.asarray(value.values)
-    check_sparse(name, indices, values, sizes[d], f"[{', '.join([*axes.split(), 'm'])}]")
-    array(name, indices, f"{axes} m", None, sizes)
+    pad = sizes[d]
+    indices = array(
+        f"{name}.indices", value.indices, f"{axes} m", "integers", sizes, range(pad + 1),
+        words=f"features, and {pad} of padding",
+    )  # fmt: skip
+    values = np.asarray(array(f"{name}.values", value.values, f"{axes} m", None, sizes))
+    wrong = (indices == pad) & (values != 0)
+    refuse(f"{name}.values", values, wrong, f"0 where the index is {pad}, of padding")
+    check_no_feature_twice(f"{name}.indices", indices, values)
     del sizes["m"]  # which each array has of its own
 
 

@@ -16,9 +16,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import (
-    as_array,
     as_numbers,
-    check_sparse,
     checked_dtype,
     checked_size,
     text_of,
@@ -36,7 +34,7 @@ from jaxstruct.core.contract import (
 from jaxstruct.core.device import on_device, zeros_on_device
 from jaxstruct.core.loss_functions import cheapest
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.spec import array
+from jaxstruct.core.spec import array, features
 from jaxstruct.core.transposition import no_coordinates, sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
@@ -221,39 +219,17 @@ def check_classes(k: int, outputs: np.ndarray | Truth) -> None:
         if wrong.size:
             raise ValueError(f"outputs[{wrong[0]}] is none of its possible classes: allow one")
         return
-    outputs = as_array("outputs", outputs, "[n] integer classes")
-    if outputs.ndim != 1 or outputs.dtype.kind not in "iu":
-        raise ValueError(
-            f"outputs must be [n] integer classes, got {outputs.dtype} of shape {outputs.shape}; "
-            "jaxstruct.core.labels encodes other labels"
-        )
-    wrong = np.flatnonzero((outputs < 0) | (outputs >= k))
-    if wrong.size:
-        raise ValueError(
-            f"outputs[{wrong[0]}] is {outputs[wrong[0]]}, outside 0..{k - 1} ({wrong.size} such): "
-            "encode labels with jaxstruct.core.labels, or raise number_of_classes"
-        )
-
-
-def _check_sparse(d: int, inputs: SparseFeatures) -> None:
-    indices, values = np.asarray(inputs.indices), np.asarray(inputs.values)
-    check_sparse("inputs", indices, values, d, "[n, m]")
+    advice = "; encode labels with jaxstruct.core.labels, or raise number_of_classes"
+    array("outputs", outputs, "n", within=range(k), words="the classes", advice=advice)
 
 
 def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray | None = None) -> None:
-    if isinstance(inputs, SparseFeatures):
-        _check_sparse(d, inputs)
-    else:
-        if not hasattr(inputs, "shape"):
-            raise ValueError(
-                f"inputs must be one array [n, number_of_features = {d}] or SparseFeatures, got "
-                f"{type(inputs).__name__}: numpy.stack makes an array of rows"
-            )
-        inputs = as_array("inputs", inputs, f"[n, number_of_features = {d}]")
-        if inputs.ndim != 2 or inputs.shape[1] != d:
-            raise ValueError(
-                f"inputs must be [n, number_of_features = {d}], got shape {inputs.shape}"
-            )
+    if not hasattr(inputs, "shape") and not isinstance(inputs, SparseFeatures):
+        raise ValueError(
+            f"inputs must be one array [n, number_of_features = {d}] or SparseFeatures, got "
+            f"{type(inputs).__name__}: numpy.stack makes an array of rows"
+        )
+    features("inputs", inputs, "n", {"number_of_features": d})
     if outputs is not None:
         check_classes(k, outputs)
 

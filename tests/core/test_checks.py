@@ -42,24 +42,6 @@ def test_features_named_twice(shape):
     refused("names feature 3 twice", checks.check_no_feature_twice, "x", indices, values)
 
 
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (dict(indices=np.full((2, 3), 0.5)), "x.indices must"),
-        (dict(indices=np.zeros(3, int)), r"must both be \[n, m\], got shapes \(3,\) and \(2, 3\)"),
-        (dict(values=np.ones((2, 2))), r"must both be \[n, m\], got shapes \(2, 3\) and \(2, 2\)"),
-        (dict(indices=np.array([[0, 1, 9], [0, 1, 2]])), r"lie in 0..7 \(padding: 8\), got 0..9"),
-        (dict(indices=np.array([[0, 1, -1], [0, 1, 2]])), r"lie in 0..7 .*, got -1..2"),
-        (dict(values=np.ones((2, 3))), r"x.values must be 0 where the index is 8 \(padding\)"),
-        (dict(indices=np.array([[3, 3, 8], [0, 1, 2]])), r"x.indices\[0\] names feature 3 twice"),
-    ],
-)
-def test_sparse_features(change, match):
-    good = dict(indices=np.array([[0, 7, 8], [0, 1, 2]]), values=np.array([[1, 2, 0], [1, 2, 3.0]]))
-    checks.check_sparse("x", **good, d=8, shape="[n, m]")
-    refused(match, checks.check_sparse, "x", **good | change, d=8, shape="[n, m]")
-
-
 def test_example_weights():
     assert checks.checked_example_weights(None, 2).tolist() == [1, 1]
     weights = checks.checked_example_weights([0, 2], 2)

@@ -100,10 +100,16 @@ def test_it_is_one_leaf() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Ragged(np.zeros(5), [0, 2, 4]), r"offsets must go from 0 to 5, .* got 0..4"),
-        (lambda: Ragged(np.zeros(5), [1, 5]), r"offsets must go from 0 to 5, .* got 1..5"),
+        (
+            lambda: Ragged(np.zeros(5), [0, 2, 4]),
+            r"offsets must go from 0 to 5, .* got .*0, 2, 4",
+        ),
+        (lambda: Ragged(np.zeros(5), [1, 5]), r"offsets must go from 0 to 5, .* got array\(.1, 5"),
         (lambda: Ragged(np.zeros(5), [0, 4, 3, 5]), r"offsets\[2\] is 3 after 4"),
-        (lambda: Ragged(np.zeros(5), [0.0, 5.0]), "offsets must be .* integers, got float64"),
+        (
+            lambda: Ragged(np.zeros(5), [0.0, 5.0]),
+            r"offsets must be \[n\+1\] integers, got f",
+        ),
         (lambda: Ragged(np.zeros(5), [[0, 5]]), r"offsets must be .* got int64 of shape \(1, 2\)"),
         (lambda: Ragged(np.zeros(0), []), "offsets must be "),
         (lambda: Ragged(["a"], [0, 1]), r"rows must be \[R, ...\] numbers, got"),

@@ -140,11 +140,14 @@ def answers(recursion, k, theta, y):
     thorough_after(
         2,
         [
-            ("labels", "float32", True), ("brackets", "float32", True),
-            ("labels", "float64", True), ("brackets", "float64", True), ("labels", "float64", False),
+            ("labels", "float32", True),
+            ("brackets", "float32", True),
+            ("labels", "float64", True),
+            ("brackets", "float64", True),
+            ("labels", "float64", False),
         ],
     ),
-)  # fmt: skip
+)
 def test_all_answers_are_those_of_the_list(x64, case, dtype, jitted):
     """Sequences of two lengths in one program; some have no output at all."""
     recursion, outputs_of = CASES[case]

@@ -116,7 +116,25 @@ def test_features_dense_or_sparse():
     none = SparseFeatures(np.zeros((2, 3, 0), int), np.zeros((2, 3, 0)))
     spec.features("x", none, "n T", sizes, "d")
     few = SparseFeatures(*(leaf[:1] for leaf in sparse))
-    refused(r"x must be \[n = 2, T = 3", spec.features, "x", few, "n T", sizes, "d")
-    refused(
-        r"x.indices must lie in 0..2 .padding: 3", spec.features, "x", sparse, "n T", {"d": 3}, "d"
-    )
+    refused(r"x.indices must be \[n = 2, T = 3", spec.features, "x", few, "n T", sizes, "d")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (dict(indices=np.full((2, 3), 0.5)), r"x.indices must be \[n, m\] integers, got float64"),
+        (dict(indices=np.zeros(3, int)), r"x.indices must be \[n, m\] integers, got .* \(3,\)"),
+        (dict(values=np.ones((2, 2))), r"x.values must be \[n = 2, m = 3\], got .* \(2, 2\)"),
+        (
+            dict(indices=np.array([[0, 1, 9], [0, 1, 2]])),
+            r"is 9: expected 0..8, features, and 8",
+        ),
+        (dict(indices=np.array([[0, 1, -1], [0, 1, 2]])), r"\[0, 2\] is -1: expected 0..8"),
+        (dict(values=np.ones((2, 3))), r"x.values\[0, 2\] is 1.0: expected 0 where the index is 8"),
+        (dict(indices=np.array([[3, 3, 8], [0, 1, 2]])), r"x.indices\[0\] names feature 3 twice"),
+    ],
+)
+def test_sparse_features(change, match):
+    good = dict(indices=np.array([[0, 7, 8], [0, 1, 2]]), values=np.array([[1, 2, 0], [1, 2, 3.0]]))
+    spec.features("x", SparseFeatures(**good), "n", {"d": 8}, "d")
+    refused(match, spec.features, "x", SparseFeatures(**good | change), "n", {"d": 8}, "d")

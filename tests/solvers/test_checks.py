@@ -34,9 +34,9 @@ def refuse(match, *, inputs=X, outputs=Y, **options):
     [
         ({"inputs": NAN}, "inputs has a NaN or an infinity, first in example 4"),
         ({"inputs": INFINITE}, "inputs has a NaN or an infinity, first in example 2"),
-        ({"inputs": X[:, :2]}, r"inputs must be \[n, number_of_features = 3\], got shape \(6, 2\)"),
-        ({"inputs": X[:, 0]}, r"inputs must be \[n, number_of_features = 3\], got shape \(6,\)"),
-        ({"inputs": X[:, :, None]}, r"inputs must be .* got shape \(6, 3, 1\)"),
+        ({"inputs": X[:, :2]}, r"inputs must be \[n, number_of_features = 3\], got .* \(6, 2\)"),
+        ({"inputs": X[:, 0]}, r"inputs must be \[n, number_of_features = 3\], got .* \(6,\)"),
+        ({"inputs": X[:, :, None]}, r"inputs must be .* got .* \(6, 3, 1\)"),
         ({"inputs": X[:5]}, "inputs has 5 examples, outputs has 6"),
         ({"inputs": np.float32(3.0)}, "inputs must be arrays with a leading axis"),
         ({"inputs": ()}, "inputs must be arrays with a leading axis"),
@@ -44,14 +44,14 @@ def refuse(match, *, inputs=X, outputs=Y, **options):
         ({"inputs": X.astype(str)}, "inputs .*<U"),
         ({"inputs": X.astype(object)}, "inputs .*object"),
         ({"inputs": X + 1j}, "inputs .*complex"),
-        ({"outputs": Y + 1}, r"outputs\[2\] is 3, outside 0..2"),
-        ({"outputs": Y - 1}, r"outputs\[0\] is -1, outside 0..2"),
-        ({"outputs": Y.astype(float)}, "outputs must be .n. integer classes, got float64"),
-        ({"outputs": Y.astype(bool)}, "outputs must be .n. integer classes, got bool"),
-        ({"outputs": Y.astype(str)}, "outputs must be .n. integer classes"),
+        ({"outputs": Y + 1}, r"outputs\[2\] is 3: expected 0..2, the classes; enc"),
+        ({"outputs": Y - 1}, r"outputs\[0\] is -1: expected 0..2"),
+        ({"outputs": Y.astype(float)}, "outputs must be .n. integers, got float64"),
+        ({"outputs": Y.astype(bool)}, "outputs must be .n. integers, got bool"),
+        ({"outputs": Y.astype(str)}, "outputs must be .n. integers"),
         (
             {"outputs": Y[:, None]},
-            r"outputs must be .n. integer classes, got int32 of shape \(6, 1\)",
+            r"outputs must be .n. integers, got int32 of shape \(6, 1\)",
         ),
         ({"outputs": Y[:3]}, "inputs has 6 examples, outputs has 3"),
         ({"outputs": np.int32(1)}, "outputs must be arrays with a leading axis"),
@@ -86,11 +86,10 @@ def test_arguments(options, match):
 
 def test_sparse_inputs():
     indices, values = np.array([[0, 1]] * 6, np.int32), np.ones((6, 2), np.float32)
-    refuse("inputs.indices must lie in 0..2", inputs=SparseFeatures(indices + 3, values))
-    refuse("inputs.indices must lie in 0..2", inputs=SparseFeatures(indices - 1, values))
-    refuse(
-        "inputs.indices and inputs.values must both", inputs=SparseFeatures(indices, values[:, :1])
-    )
+    refuse("inputs.indices.* expected 0..3, features", inputs=SparseFeatures(indices + 3, values))
+    refuse("inputs.indices.* expected 0..3, features", inputs=SparseFeatures(indices - 1, values))
+    few = SparseFeatures(indices, values[:, :1])
+    refuse(r"inputs.values must be \[n = 6, m = 2\], got .* \(6, 1\)", inputs=few)
     refuse("inputs has a NaN", inputs=SparseFeatures(indices, values * np.nan))
     refuse("inputs.indices", inputs=SparseFeatures(indices.astype(np.float32), values))
 
@@ -327,7 +326,7 @@ class Frame:
             "inputs must hold real numbers, got dtype object.*numpy.asarray",
         ),
         (scipy.sparse.csr_matrix(X), Y, r"inputs is a SciPy .* jaxstruct.from_scipy\(inputs\)"),
-        (Y, X, r"inputs must be \[n, number_of_features = 3\], got shape \(6,\)"),
+        (Y, X, r"inputs must be \[n, number_of_features = 3\], got .* \(6,\)"),
     ],
 )
 def test_containers(inputs, outputs, match):

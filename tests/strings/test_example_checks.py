@@ -44,9 +44,9 @@ BAD: dict[str, tuple[Callable, str]] = {
     "width": (features(features=np.ones((2, 2, 4))), "[n = 2, K = 2, number_of_features = 3]"),
     "count": (features(features=np.ones((2, 1, 3))), "[n = 2, K = 2, number_of_features ="),
     "nan": (features(features=np.full((2, 2, 3), np.nan)), "inputs"),
-    "index": (sparse([[[4]] * 2] * 2, np.ones((2, 2, 1))), "must lie in 0..2 (padding: 3)"),
+    "index": (sparse([[[4]] * 2] * 2, np.ones((2, 2, 1))), "is 4: expected 0..3, features, and"),
     "feature twice": (sparse([[[1, 1]] * 2] * 2, np.ones((2, 2, 2))), "names feature 1 twice"),
-    "sparse shape": (sparse([[[1]] * 2] * 2, np.ones((2, 2, 2))), "must both be [n, K, m]"),
+    "sparse shape": (sparse([[[1]] * 2] * 2, np.ones((2, 2, 2))), "must be [n = 2, K = 2, m = 1]"),
     "few outputs": (
         lambda: fit(kernel_candidates(2, np.eye(2)), KERNEL, Y),
         "inputs.numbers[1, 0] is 2: expected rows of output_gram, 0..1",

@@ -195,7 +195,7 @@ def test_callback_stops_and_limits_are_reported():
         ({"batch": 0}, "batch must be at least 1"),
         ({"C": -1.0}, "C must be finite and > 0"),
         ({"tolerance": None}, "at least one stopping rule"),
-        ({"outputs": np.full(N, K)}, "outside 0..3"),
+        ({"outputs": np.full(N, K)}, "expected 0..3"),
         ({"inputs": np.full((N, D), np.nan)}, "NaN"),
         ({"example_weights": np.ones(3)}, "example_weights must be"),
     ],

@@ -117,4 +117,4 @@ def test_single_precision_and_a_run_that_is_cut_short():
 def test_output_features_and_other_labels_are_refused():
     shared = multiclass.multiclass(D, K, output_features=np.eye(K))
     refused("without output_features", fit_weston_watkins, shared, X, Y)
-    refused("outside 0..2", fit_weston_watkins, make("float32"), X, Y + 1)
+    refused("expected 0..2", fit_weston_watkins, make("float32"), X, Y + 1)
