@@ -71,7 +71,7 @@ def array(
     bound = [b for one in choices if (b := _bound(found.shape, one, sizes)) is not None]
     if not bound or found.dtype.kind not in kinds or found.dtype == object:
         came = f"{found.dtype} of shape {found.shape}"
-        came = text_of(value) if found.dtype == object else came
+        came = text_of(value) if found.dtype == object or isinstance(value, str) else came
         raise ValueError(f"{name} must be {wanted}, got {came}{advice}")
     sizes.update(bound[0])
     if within is not None and not isinstance(found, Tracer):
@@ -167,7 +167,7 @@ def costs(
 ) -> np.ndarray:
     """Finite numbers >= 0 as float64; those of two axes are 0 on the diagonal. See `array`."""
     found = array(name, value, axes, "numbers", sizes, advice=advice).astype(np.float64)
-    refuse(name, found, ~(np.isfinite(found) & (found >= 0)), "finite numbers >= 0")
+    refuse(name, found, ~(np.isfinite(found) & (found >= 0)), f"finite numbers >= 0{advice}")
     if found.ndim == 2:
         wrong = np.eye(*found.shape, dtype=bool) & (found != 0)
         refuse(name, found, wrong, "0 on the diagonal: what is right costs nothing")

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from jaxstruct.core.checks import as_numbers, checked_size, text_of
+from jaxstruct.core.checks import checked_size, text_of
 
 
 class Taxonomic(Protocol):
@@ -32,33 +31,6 @@ class Taxonomic(Protocol):
 def zero_one_loss(k: int) -> np.ndarray:
     """Returns Delta(y, y') = 1 - [y = y'], [k, k] float64."""
     return 1.0 - np.eye(checked_size("k", k))
-
-
-def matrix_loss(matrix: ArrayLike) -> np.ndarray:
-    """Returns a checked copy of a loss matrix [k, k] as float64; it need not be symmetric.
-
-    Raises:
-      ValueError: it is not square, not finite, has a negative entry, or Delta(y, y) != 0.
-    """
-    delta = as_numbers("matrix", matrix, "a square matrix [k, k] of losses")
-    if delta.ndim != 2 or delta.shape[0] != delta.shape[1] or delta.shape[0] == 0:
-        raise ValueError(f"matrix: got shape {delta.shape}, expected a square matrix [k, k]")
-    if not np.all(np.isfinite(delta)):
-        raise ValueError("matrix: got nan or infinite entries, expected finite losses")
-    if delta.min() < 0:
-        i, j = np.unravel_index(delta.argmin(), delta.shape)
-        raise ValueError(
-            f"matrix: got {delta[i, j]:g} at [{i}, {j}], expected losses >= 0; add a constant off "
-            "the diagonal if these are gains"
-        )
-    wrong = np.flatnonzero(np.diag(delta))
-    if wrong.size:
-        y = wrong[0]
-        raise ValueError(
-            f"matrix: got {delta[y, y]:g} at [{y}, {y}], expected a zero diagonal: the right "
-            "answer costs nothing"
-        )
-    return delta
 
 
 def parents_first(parents: Sequence[Sequence[int]]) -> list[int]:

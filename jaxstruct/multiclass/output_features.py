@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import (
     as_list,
-    as_numbers,
     check_flag,
     check_record,
     checked_number,
     text_of,
 )
+from jaxstruct.core.spec import array, refuse
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass.taxonomy import Taxonomy, ancestors_or_self, node_depths
 
@@ -45,19 +45,17 @@ def _node_weights(taxonomy: Taxonomy, node_weights: Any) -> np.ndarray:
         node_weights = [node_weights(int(depth)) for depth in node_depths(taxonomy)]
     elif isinstance(node_weights, Mapping):
         node_weights = _named_weights(node_weights, taxonomy.names)
-    beta = as_numbers("node_weights", node_weights, "one weight for each node")
-    if beta.shape != (len(taxonomy.names),):
-        raise ValueError(
-            f"node_weights: got shape {beta.shape}, expected one weight for each node, "
-            f"({len(taxonomy.names)},)"
+    names = taxonomy.names
+    beta = array("node_weights", node_weights, "nodes", "numbers", {"nodes": len(names)})
+
+    def expected(node: int) -> str:
+        return (
+            f"a finite number > 0 for node {names[node]!r}: leave the node out of the taxonomy to "
+            "do without it"
         )
-    if not np.all(np.isfinite(beta) & (beta > 0)):
-        bad = int(np.flatnonzero(~(np.isfinite(beta) & (beta > 0)))[0])
-        raise ValueError(
-            f"node_weights: got {beta[bad]} for node {taxonomy.names[bad]!r}, expected a finite "
-            "number > 0; leave the node out of the taxonomy to do without it"
-        )
-    return beta
+
+    refuse("node_weights", beta, ~(np.isfinite(beta) & (beta > 0)), expected)
+    return beta.astype(np.float64)
 
 
 def taxonomy_features(
@@ -175,7 +173,5 @@ def similarity_features(similarity: ArrayLike, tolerance: float = 1e-8) -> np.nd
 
 def class_kernel(features: ArrayLike) -> np.ndarray:
     """Returns L(y, y') = <Lambda(y), Lambda(y')> for all classes, [k, k] of Lambda [k, p]."""
-    features = as_numbers("features", features, "Lambda, [k, p]")
-    if features.ndim != 2:
-        raise ValueError(f"features: got shape {features.shape}, expected Lambda, [k, p]")
-    return features @ features.T
+    rows = array("features", features, "k p", "numbers").astype(np.float64)
+    return rows @ rows.T

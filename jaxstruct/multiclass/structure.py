@@ -16,7 +16,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import (
-    as_numbers,
+    check_record,
     checked_dtype,
     checked_size,
     text_of,
@@ -34,7 +34,7 @@ from jaxstruct.core.contract import (
 from jaxstruct.core.device import on_device, zeros_on_device
 from jaxstruct.core.loss_functions import cheapest
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.spec import array, features
+from jaxstruct.core.spec import array, costs, features, refuse
 from jaxstruct.core.transposition import no_coordinates, sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
@@ -240,14 +240,12 @@ def _check_anchors(m: int, inputs: KernelInput) -> None:
     An input that is no anchor has no coefficient that training could change.
     """
     row, anchor, self_kernel = map(np.asarray, inputs)
-    wrong = np.flatnonzero((anchor < 0) | (anchor >= m))
-    if wrong.size:
-        raise ValueError(
-            f"inputs.anchor[{wrong[0]}] is {anchor[wrong[0]]}, none of the {m} anchors "
-            f"({wrong.size} such), so that training could not change its scores: make training "
-            "inputs of the square Gram matrix, kernel_inputs(gram), or take rows of those; "
-            "self_kernel is for prediction"
-        )
+    refuse(
+        "inputs.anchor", anchor, (anchor < 0) | (anchor >= m),
+        f"one of the {m} anchors, since training could not change the scores of others: make "
+        "training inputs of the square Gram matrix, kernel_inputs(gram), or take rows of those; "
+        "self_kernel is for prediction",
+    )  # fmt: skip
     own = row[np.arange(len(row)), anchor]
     off = np.abs(own - self_kernel) > 1e-3 * np.abs(self_kernel)
     if off.any():
@@ -259,19 +257,11 @@ def _check_anchors(m: int, inputs: KernelInput) -> None:
 
 
 def _check_kernel(m: int, k: int, inputs: KernelInput, outputs: np.ndarray | None = None) -> None:
-    if not isinstance(inputs, KernelInput) or np.ndim(inputs.row) != 2:
-        raise ValueError(
-            f"inputs must be a KernelInput with rows [n, {m}], got {text_of(inputs)}; see "
-            "kernel_inputs"
-        )
-    n = len(inputs.row)
-    shapes = tuple(map(np.shape, inputs))
-    if shapes != ((n, m), (n,), (n,)):
-        raise ValueError(
-            f"inputs must be a KernelInput with rows [n, {m}], anchor and self_kernel [n], got "
-            f"shapes {shapes}; see kernel_inputs"
-        )
-    array("inputs.anchor", inputs.anchor, "n")
+    check_record("inputs", inputs, KernelInput, "kernel_inputs")
+    sizes = {"anchors": m}
+    array("inputs.row", inputs.row, "n anchors", None, sizes)
+    array("inputs.anchor", inputs.anchor, "n", "integers", sizes)
+    array("inputs.self_kernel", inputs.self_kernel, "n", None, sizes)
     if outputs is not None:
         _check_anchors(m, inputs)
         check_classes(k, outputs)
@@ -283,19 +273,15 @@ def _checked_tables(
     k, dtype = checked_size("number_of_classes", number_of_classes, 2), checked_dtype(dtype)
     features = None
     if output_features is not None:
-        expected = f"[number_of_classes = {k}, p] numbers"
-        output_features = as_numbers("output_features", output_features, expected)
-        if output_features.ndim != 2 or output_features.shape[0] != k:
-            raise ValueError(
-                f"output_features must be [number_of_classes = {k}, p], got shape "
-                f"{output_features.shape}: one row Lambda(y) a class"
-            )
-        if not np.isfinite(output_features).all():
-            raise ValueError("output_features must be finite, got NaN or infinity")
-        features = on_device(output_features, dtype)
-    matrix = loss_matrices.zero_one_loss(k) if loss is None else loss_matrices.matrix_loss(loss)
-    if matrix.shape != (k, k):
-        raise ValueError(f"loss must be [{k}, {k}], one row a class, got shape {matrix.shape}")
+        advice = ": one row Lambda(y) a class"
+        sizes = {"number_of_classes": k}
+        rows = array("output_features", output_features, f"{[*sizes][0]} p", "numbers", sizes,
+                     advice=advice)  # fmt: skip
+        refuse("output_features", rows, ~np.isfinite(rows), "finite numbers")
+        features = on_device(rows, dtype)
+    matrix = loss_matrices.zero_one_loss(k)
+    if loss is not None:
+        matrix = costs("loss", loss, "k k", {"k": k}, ": one row a class; add a constant to gains")
     return features, on_device(matrix, dtype)
 
 
@@ -459,9 +445,5 @@ def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInp
         return KernelInput(
             gram, on_device(np.arange(n, dtype=np.int32)), on_device(np.diagonal(gram))
         )
-    if np.shape(self_kernel) != (n,):
-        raise ValueError(
-            f"self_kernel must be [n = {n}], K(x, x) of each row of gram, got shape "
-            f"{np.shape(self_kernel)}"
-        )
+    array("self_kernel", self_kernel, "n", None, {"n": n}, advice=", K(x, x) of each row of gram")
     return KernelInput(gram, on_device(np.full(n, m, np.int32)), on_device(self_kernel))

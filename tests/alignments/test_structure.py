@@ -292,7 +292,7 @@ def test_builders_name_what_does_not_fit():
     one, two = np.array([0]), np.array([0, 1])
     refused("seconds must be of n = 2 firsts, got 1", alignment_inputs, [one, two], [one])
     refused(r"seconds\[1\] is empty", alignment_inputs, [one, two], [one, one[:0]])
-    refused("must be .* got <U2 .*alignments.encode", alignment_inputs, ["AC"], [two])
+    refused("must be .* got 'AC'.*alignments.encode", alignment_inputs, ["AC"], [two])
     refused(r"firsts\[0\] must be .* got float64", alignment_inputs, [[0.5]], [two])
     refused(r"begin must be \[n = 1, 2\] integers", alignment_outputs, [[0]], [0, 1])
     refused("operations must be a list", alignment_outputs, "PDI")

@@ -10,7 +10,6 @@ import pytest
 from jaxstruct.multiclass.losses import (
     chain_lengths,
     common_ancestor_height,
-    matrix_loss,
     parents_first,
     tree_loss,
     zero_one_loss,
@@ -59,29 +58,6 @@ def test_zero_one_loss():
         refused("k must be at least 1", zero_one_loss, k)
 
 
-def test_matrix_loss_copies_and_need_not_be_symmetric():
-    given = np.array([[0, 2], [1, 0]])
-    delta = matrix_loss(given)
-    given[0, 1] = 9
-    np.testing.assert_array_equal(delta, [[0, 2], [1, 0]])
-    assert delta.dtype == np.float64
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (np.zeros((2, 3)), "square"),
-        (np.zeros((0, 0)), "square"),
-        ([[0, np.nan], [1, 0]], "finite"),
-        ([[0, 1], [np.inf, 0]], "finite"),
-        ([[0, 1], [-2, 0]], r"got -2 at \[1, 0\]"),
-        ([[0, 1], [1, 3]], r"got 3 at \[1, 1\], expected a zero diagonal"),
-    ],
-)
-def test_matrix_loss_refuses(matrix, message):
-    refused(message, matrix_loss, matrix)
-
-
 @pytest.mark.smoke
 def test_tree_loss_counts_levels_not_edges():
     #        0
@@ -94,7 +70,6 @@ def test_tree_loss_counts_levels_not_edges():
     delta = tree_loss(taxonomy)
     np.testing.assert_array_equal(delta, want)
     assert delta.dtype == np.float64
-    np.testing.assert_array_equal(matrix_loss(delta), delta)
 
 
 def test_heights_of_random_orders_and_forests_by_enumeration():

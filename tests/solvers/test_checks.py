@@ -143,15 +143,15 @@ def test_settings(options, match):
 @pytest.mark.parametrize(
     "options, match",
     [
-        ({"loss": np.ones((3, 3))}, "zero diagonal"),
-        ({"loss": np.eye(3) - 1}, "losses >= 0"),
-        ({"loss": np.zeros((2, 2))}, r"loss must be \[3, 3\]"),
-        ({"loss": np.full((3, 3), np.nan)}, "nan or infinite"),
+        ({"loss": np.ones((3, 3))}, r"loss\[0, 0\] is 1.0: expected 0 on the diagonal"),
+        ({"loss": np.eye(3) - 1}, "is -1.0: expected finite numbers >= 0: one row"),
+        ({"loss": np.zeros((2, 2))}, r"loss must be \[k = 3, k = 3\]"),
+        ({"loss": np.full((3, 3), np.nan)}, "loss.0, 0. is nan: expected finite"),
         (
             {"output_features": np.ones((2, 4))},
             r"output_features must be \[number_of_classes = 3, p\]",
         ),
-        ({"output_features": np.full((3, 2), np.inf)}, "output_features must be finite"),
+        ({"output_features": np.full((3, 2), np.inf)}, "features.0, 0. is inf: expected finite"),
     ],
 )
 def test_tables(options, match):
@@ -160,8 +160,8 @@ def test_tables(options, match):
 
 def test_kernel_inputs():
     problem, gram = kernel_multiclass(6, 3), jnp.asarray(X @ X.T)
-    refused("inputs must be a KernelInput with rows .n, 6.", fit, problem, X, Y)
-    with refused("inputs must be a KernelInput with rows .n, 6."):
+    refused("inputs must be a KernelInput .see kernel_inputs.", fit, problem, X, Y)
+    with refused(r"inputs.row must be \[n, anchors = 6\], got .* \(5, 5\)"):
         fit(problem, kernel_inputs(gram[:5, :5]), Y[:5])
     refused("gram is 5 x 6: without self_kernel", kernel_inputs, gram[:5])
     refused("gram must be a matrix", kernel_inputs, gram[0])
@@ -239,10 +239,10 @@ def test_training_inputs_that_are_no_anchors():
     """Such inputs dropped every update, and ended CONVERGED with P = D = 10 at w = 0."""
     problem, gram = kernel_multiclass(6, 3), jnp.asarray(X @ X.T)
     strangers = kernel_inputs(gram, self_kernel=jnp.diagonal(gram))
-    with refused(r"inputs.anchor\[0\] is 6, none of the 6 anchors"):
+    with refused(r"inputs.anchor\[0\] is 6: expected one of the 6 anchors, since"):
         fit(problem, strangers, Y, "svm1", 10.0)
     good = kernel_inputs(gram)
-    with refused(r"inputs.anchor\[1\] is -1, none of the 6 anchors"):
+    with refused(r"inputs.anchor\[1\] is -1: expected one of the 6 anch"):
         fit(problem, good._replace(anchor=good.anchor.at[1].set(-1)), Y, "svm1", 10.0)
     with refused(r"inputs.self_kernel\[0\] is .* its anchor 5"):
         fit(problem, good._replace(anchor=good.anchor[::-1]), Y, "svm1", 10.0)
@@ -256,8 +256,8 @@ def test_training_inputs_that_are_no_anchors():
 @pytest.mark.parametrize(
     "change, match",
     [
-        (dict(anchor=np.zeros(6)), "inputs.anchor must be .n. integers, got float64"),
-        (dict(anchor=np.zeros((6, 1), int)), r"anchor and self_kernel \[n\], got shapes"),
+        (dict(anchor=np.zeros(6)), "anchor must be .n = 6. integers, got float64"),
+        (dict(anchor=np.zeros((6, 1), int)), r"anchor must be \[n = 6\] integers, got"),
         (dict(self_kernel=np.ones(5)), r"inputs|self_kernel"),
     ],
 )
@@ -283,8 +283,8 @@ def test_features_named_twice():
         ((X, Y), {}, "number_of_features must be .*got ndarray float32 of shape"),
         ((3, True), {}, "number_of_classes .* got True"),
         ((3, 3), {"dtype": "float16"}, 'dtype must be "float32" or "float64", got .float16.'),
-        ((3, 3), {"loss": "zero_one"}, "matrix must be a square matrix .* got .zero_one."),
-        ((3, 3), {"loss": [[0, 1], [1]]}, "matrix must be a square matrix"),
+        ((3, 3), {"loss": "zero_one"}, "loss must be .* numbers, got .zero_one.: one row a class"),
+        ((3, 3), {"loss": [[0, 1], [1]]}, r"loss must be \[k = 3, k = 3\]"),
         ((3, 3), {"output_features": "tfidf"}, "output_features must be .* numbers, got .tfidf."),
         ((3, 3), {"output_features": [[1], [1, 2], [3]]}, "output_features must be"),
     ],

@@ -94,7 +94,7 @@ def test_structures_check_inputs_without_outputs():
     problem = kernel_multiclass(5, K)
     strangers = KernelInput(X @ X[:5].T, np.full(7, 5, np.int32), np.sum(X * X, axis=1))
     assert js.predict(problem, problem.initial_weights, strangers).shape == (7,)
-    with refused("inputs must be a KernelInput with rows"):
+    with refused("inputs must be a KernelInput .see kernel_inputs."):
         js.predict(problem, problem.initial_weights, X)
     labels = chain(D, 2)
     words = chain_inputs(X[None], np.array([7]))
