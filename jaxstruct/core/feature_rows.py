@@ -195,10 +195,7 @@ def _named_rows(rows: list, place: Any) -> NamedRows:
     values: list[float] = []
     offsets = np.zeros(len(rows) + 1, np.int64)
     for r, row in enumerate(rows):
-        if type(row) is list and set(map(type, row)) <= {str}:
-            names += row
-            values += [1.0] * len(row)
-        elif isinstance(row, Mapping):
+        if isinstance(row, Mapping):
             _add_mapping(row, names, values, place, r)
         else:
             own = _names_of(row, place, r)
@@ -210,6 +207,8 @@ def _named_rows(rows: list, place: Any) -> NamedRows:
 
 def _names_of(row: Any, place: Any, r: int) -> list[str]:
     """The features of a row that is a list of names."""
+    if type(row) is list and set(map(type, row)) <= {str}:  # most rows
+        return row
     if isinstance(row, str):
         raise ValueError(
             f"{place(r)} is the text {text_of(row)}, but a row is a list of names, or a mapping "
@@ -221,8 +220,6 @@ def _names_of(row: Any, place: Any, r: int) -> list[str]:
             f"text, got {kind_and_text_of(row)}"
         )
     own = sorted(row, key=str) if isinstance(row, Set) else list(row)
-    if set(map(type, own)) <= {str}:
-        return own
     for key in own:
         if not isinstance(key, str):
             raise ValueError(

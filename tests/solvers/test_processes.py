@@ -90,7 +90,7 @@ def test_two_processes_are_one_run_of_all_examples(name, of, x64, tmp_path):
 WORDS = {
     "nan": "inputs has a NaN or an infinity, first in example 2",
     "C": "C must be finite and > 0, got -1.0",
-    "features": "inputs must be [n, number_of_features = 3], got float32 of shape (20, 2)",
+    "features": "inputs must be [n, number_of_features = 3], got float64 of shape (20, 2)",
     "start": "start must be",
     "callback": "by zero",
 }
