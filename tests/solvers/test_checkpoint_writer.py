@@ -170,25 +170,36 @@ def test_half_a_file_of_a_killed_run_is_removed(tmp_path):
     assert names == {"run.npz", ".run.npz.0123.part", ".run2npz.0123abcd.part"}
 
 
-@pytest.mark.parametrize("kind", ["ctrl-c", "sigterm", "error"])
+ENDS = {
+    "ctrl-c": KeyboardInterrupt, "sigterm": SystemExit, "swallowed": SystemExit,
+    "error": ZeroDivisionError,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ENDS)
 def test_what_ends_a_run_leaves_a_checkpoint_and_a_word(tmp_path, kind, capsys, usual_signals):
+    """Also a signal that other code makes an error of, as JAX where it compares arguments."""
     problem, path = multiclass(D, K), tmp_path / "run.npz"
 
     def end(progress):
         if progress.passes == 3:
             if kind == "error":
                 raise ZeroDivisionError("mine")
-            os.kill(os.getpid(), signal.SIGINT if kind == "ctrl-c" else signal.SIGTERM)
+            try:
+                os.kill(os.getpid(), signal.SIGINT if kind == "ctrl-c" else signal.SIGTERM)
+            except SystemExit:
+                if kind == "swallowed":
+                    raise ValueError("metadata fields of pytree") from None
+                raise
 
-    error = {"ctrl-c": KeyboardInterrupt, "sigterm": SystemExit, "error": ZeroDivisionError}[kind]
-    with pytest.raises(error) as ended:
+    with pytest.raises(ENDS[kind]) as ended:
         train(problem, tolerance=1e-5, checkpoint=path, callback=end)
     words = (
         f"{path} holds this run after round 3; the same call with resume=True goes on from there"
     )
     assert ended.value.__notes__ == [words]
-    assert capsys.readouterr().err == (words + "\n" if kind == "sigterm" else "")
-    if kind == "sigterm":
+    assert capsys.readouterr().err == (words + "\n" if ENDS[kind] is SystemExit else "")
+    if ENDS[kind] is SystemExit:
         assert ended.value.code == 143
     assert load_solution(path, problem).statistics.passes == 3
     assert usual_signals == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
