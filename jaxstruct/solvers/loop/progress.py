@@ -68,14 +68,7 @@ def training_progress(
       update(passed), which shows `passed.passes`, `passed.primal` and `passed.gap`, best so far; it
       returns None, so that it never stops a run. Where `passed.info.certificate` is None the pass
       has proved nothing new, and `passed.info.estimate.gap` says where it is likely to be.
-
-    Raises:
-      ValueError: `total` or `tolerance` is not positive, or `verbose` is another value.
     """
-    for name, value in (("total", total), ("tolerance", tolerance)):
-        if value is not None and not value > 0:
-            raise ValueError(f"{name}: got {value}, expected a positive number or None.")
-    check_verbose(verbose)
     if not verbose:
         yield lambda passed: None
         return

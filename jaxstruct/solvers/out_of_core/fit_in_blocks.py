@@ -19,7 +19,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
@@ -273,11 +272,6 @@ def _checked_count(
         raise ValueError(
             'settings.variant is "full", but a block of the examples has no Newton step over all '
             'working sets: use "auto" or "subspace", or fit, where memory allows'
-        )
-    if isinstance(inputs, Buckets) or isinstance(outputs, Buckets):
-        raise ValueError(
-            "inputs and outputs are in buckets already: give the examples as they are, arrays or "
-            "Ragged stores, of which blocks are made here"
         )
     n = checked_examples(inputs, outputs, example_weights)
     checked_size("block_bytes", block_bytes)

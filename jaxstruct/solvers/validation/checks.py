@@ -296,8 +296,6 @@ def checked_buckets(
       others: of `padding.bucketed`. dual: whether inner products of planes will be asked for.
     """
     check_is_problem(problem)
-    if isinstance(inputs, Buckets) != isinstance(outputs, Buckets):
-        raise ValueError("inputs and outputs must both be Buckets, or neither")
     if not isinstance(inputs, Buckets):
         checked_examples(inputs, outputs, example_weights)
         inputs, outputs = bucketed(problem.padding, inputs, outputs, others, dual)
