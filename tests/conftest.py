@@ -81,7 +81,7 @@ COSTLIEST = (
     "experiments/machines/test_reference_algorithm.py",
     "solvers/test_resuming.py", "solvers/test_buckets.py",
     "solvers/test_exactness.py", "chains/test_structure.py", "models/test_stream.py",
-    "solvers/test_alignment_training.py", "solvers/test_ascent.py",
+    "solvers/test_ascent.py",
     "chains/oracles/test_oracles.py", "estimators/test_way_in.py",
     "chains/test_token_features.py", "solvers/test_ragged_training.py",
     "trees/oracles/test_oracles.py", "trees/phrases/test_real_treebanks.py",

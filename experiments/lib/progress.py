@@ -30,9 +30,6 @@ def training_progress(
 
     Yields:
       update(passed), the callback; it raises a Ctrl-C that was lost (see `interrupts`).
-
-    Raises:
-      ValueError: `total` or `tolerance` is not positive.
     """
     shown_on = sys.stderr if stream is None else stream
     verbose = "bar" if (shown_on.isatty() if enabled is None else enabled) else False

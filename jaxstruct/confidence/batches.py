@@ -126,8 +126,6 @@ def outputs_in_order(
     problem: Problem, inputs: PyTree, buckets: Buckets, parts: list[PyTree]
 ) -> PyTree:
     """Outputs found in buckets as `predict` returns them."""
-    if isinstance(inputs, Buckets):
-        return Buckets(tuple(parts), buckets.index)
     if ragged_leaves(inputs):
         return restored(problem.padding, buckets, tuple(parts))
     return parts[0]

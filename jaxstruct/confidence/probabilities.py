@@ -18,7 +18,6 @@ from jaxstruct.confidence.batches import (
     outputs_in_order,
     sized_in_order,
 )
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Marginals, Problem
@@ -123,7 +122,7 @@ def marginals(
     weights, b = _checked(problem, weights, temperature, "marginals")
     call = Call("marginals", _marginals, (bare(problem), weights), (b,))
     parts = [in_batches(call, part, batch) for part in buckets.parts]
-    ragged = bool(ragged_leaves(inputs)) or isinstance(inputs, Buckets)
+    ragged = bool(ragged_leaves(inputs))
     count = len(parts)
     return jax.tree.map(
         lambda *leaves: sized_in_order(ragged, buckets, list(leaves[:count]), list(leaves[count:])),

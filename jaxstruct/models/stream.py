@@ -224,35 +224,27 @@ class PredictionStream(Iterator[Any]):
 
         One group, unless records are of two kinds, such as lists and arrays.
         """
-        if not len(places):
-            return []
-        with contextlib.suppress(*_REFUSED):
-            return [self._encoded(chunk, places)]
-        parts = list(self._sound(chunk, places))
-        if not parts:
-            return []
-        with contextlib.suppress(*_REFUSED):
-            return [self._encoded(chunk, np.concatenate(parts))]
-        return [self._encoded(chunk, part) for part in parts]
+        groups = list(self._sound(chunk, places, max(1, len(places))))
+        if len(groups) > 1:
+            with contextlib.suppress(*_REFUSED):
+                return [self._encoded(chunk, np.concatenate([one.places for one in groups]))]
+        return groups
 
-    def _sound(self, chunk: _Chunk, places: np.ndarray) -> Iterator[np.ndarray]:
-        """Parts of records that do not encode together which do; bad records are marked.
+    def _sound(self, chunk: _Chunk, places: np.ndarray, step: int) -> Iterator[_Group]:
+        """Groups of so many records that encode together; bad records are marked.
 
-        Parts of 64 are tried, and those of the parts that do not encode one by one.
+        Where all do not, parts of 64 are tried, and those of the parts that do not one by one.
         """
-        step = PART if len(places) > PART else 1
         for at in range(0, len(places), step):
             part = places[at : at + step]
             try:
-                self._encoded(chunk, part)
+                yield self._encoded(chunk, part)
             except _REFUSED as error:
                 if step > 1:
-                    yield from self._sound(chunk, part)
+                    yield from self._sound(chunk, part, PART if step > PART else 1)
                 else:
                     place = int(part[0])
                     chunk.found[place] = BadRecord(chunk.start + place, _reason(error))
-            else:
-                yield part
 
     def _encoded(self, chunk: _Chunk, places: np.ndarray) -> _Group:
         """Some records as padded batches, checked as `predict` checks them."""

@@ -24,21 +24,8 @@ from jaxstruct.solvers.checkpoints.run_state import (
     solution_of,
 )
 from jaxstruct.solvers.checkpoints.session import GOES_ON, CheckpointSession, Content
-from jaxstruct.solvers.loop.host_loop import (
-    Method,
-    Progress,
-    Round,
-    Rules,
-    RunState,
-    StartCounters,
-    begin,
-    improve,
-    notifying_callback,
-    run_state_at,
-    seconds_so_far,
-    solve,
-    statistics,
-)
+from jaxstruct.solvers.loop import host_loop
+from jaxstruct.solvers.loop.host_loop import Method, Progress, Round, Rules, RunState, StartCounters
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
@@ -118,9 +105,9 @@ def _solution(fixed: Training, now: RunState, status: Status, counters: StartCou
     """What a run that stands there has found."""
     rows, state = fixed.run.rows, fixed.run.placement.end(now.state)
     sets = state.sets
-    support = np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0)
-    support = int(fixed.processes.total(support))
-    counts = statistics(now, counters, _planes(fixed, sets), support, sets.losses.shape[1])
+    support = int(fixed.processes.total(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0)))
+    held = _planes(fixed, sets), support, sets.losses.shape[1]
+    counts = host_loop.statistics(now, counters, *held)
     best = now.best._replace(weights=fixed.run.placement.taken(now.best.weights))
     return solution_of_run(
         best, status, counts, fixed.run.formulation.name, fixed.rules.C, rows,
@@ -137,8 +124,8 @@ def _content(fixed: Training) -> Content:
         pass that the run forgets."""
         if now.best.certificate is None and method.certify is not None:
             _, found = method.certify(now)
-            now = now._replace(best=improve(now.best, found))
-        now = now._replace(seconds=seconds_so_far(now, counters))
+            now = now._replace(best=host_loop.improve(now.best, found))
+        now = now._replace(seconds=host_loop.seconds_so_far(now, counters))
         solution = _solution(fixed, now, Status.STOPPED, counters)
         state = now.state if method.adapt is None else method.adapt(now.state, last)
         return file_of(solution._replace(message=GOES_ON, state=run.placement.end(state)))
@@ -164,8 +151,8 @@ def _first(
         own = restart(fixed.run, of_rows, fixed.rules.C)
         own = own._replace(sets=copy_arrays(own.sets))  # what the solution holds stays as it is
         state, planes = place.place(own), _planes(fixed, own.sets)
-    counters = begin(planes, _before(fixed.rules.C, start))
-    return run_state_at(state, state.weights), counters
+    counters = host_loop.begin(planes, _before(fixed.rules.C, start))
+    return host_loop.run_state_at(state, state.weights), counters
 
 
 def _before(C: float, start: Solution | None) -> Trace | None:
@@ -188,7 +175,7 @@ def train(
     """
     now, counters = _first(fixed, start, session)
     watched = fixed.processes.any(callback is not None or session is not None)
-    notify = notifying_callback(fixed.processes, show, callback)
+    notify = host_loop.notifying_callback(fixed.processes, show, callback)
     given = _method(fixed, watched), now, fixed.rules, counters, notify
 
     def ended(now: RunState, status: Status) -> Solution:
@@ -198,7 +185,7 @@ def train(
             status = Status.WRONG_ORACLE
         return _solution(fixed, now, status, counters)
 
-    return ended(*solve(*given)) if session is None else session.solve(*given, ended)
+    return ended(*host_loop.solve(*given)) if session is None else session.solve(*given, ended)
 
 
 def fit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Model, Problem
 from jaxstruct.core.padding import ragged_leaves, restored
@@ -58,8 +58,6 @@ def predict(
     weights = weights_of(problem, weights)
     check_weights(problem, weights)
     parts = tuple(_predicted(problem, weights, part, batch) for part in buckets.parts)
-    if isinstance(inputs, Buckets):
-        return Buckets(parts, buckets.index)
     if ragged_leaves(inputs):
         return restored(problem.padding, buckets, parts)
     return parts[0]

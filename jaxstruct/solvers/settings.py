@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import NamedTuple
 
 import jax
@@ -37,19 +36,6 @@ class VisitOptions(NamedTuple):
     fading: float = 0.0
 
 
-class NewtonOptions(NamedTuple):
-    """Static limits: Newton steps a proximal step, CG iterations a Newton step, line trials.
-
-    Newton ends when |grad phi|^2 <= tolerance sum_i |b_i - beta_i|^2 / sigma_i.
-    """
-
-    newton_steps: int = 4
-    cg_steps: int = 30
-    line_trials: int = 12
-    tolerance: float = 0.5
-    cg_tolerance: float = 0.3
-
-
 GROUP, FEWEST_IN_GROUP = 16, 4
 """Blocks solved side by side on one device, and on each of many shards at least: digits on 8 shards
 took 11 rounds with groups of 16, 7 with groups of 4."""
@@ -76,22 +62,16 @@ class Settings(NamedTuple):
         at least 4 of each.
       cached_sweeps: sweeps over the planes at hand in each round at most, None for 40 on enumerated
         working sets and 50 on grown ones; a warm round of enumerated working sets that are cut down
-        later makes one. With 0 every round of grown working sets is an exact pass alone.
-      fading: the sweeps of a round end with one of less than this part of the first one's predicted
-        gain; 0 to make all of them, None for 0.1 on enumerated working sets and 0.2 on grown ones.
+        later makes one. With 0 every round of grown working sets is an exact pass alone. They end
+        before with one of less than a tenth of the first one's predicted gain, a fifth on grown
+        ones.
       active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
         for all of them, None for 24 of grown working sets and 8 of enumerated ones of more than 32
         slots.
-      coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
-        make up this part of the duality gap, None for 0.999 where the sweeps see all slots of
-        enumerated working sets, else 0.99.
       certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
         w in every so many rounds, and where the calls of the exact pass say that it is done. 300
         OCR words take 29, 30 and 31 rounds with 5, 30 and 100.
-      block_steps: pairwise steps a visit at most, None for 2 on enumerated working sets and 10 on
-        grown ones.
       warm_passes: subspace rounds before the first full one.
-      newton: limits of a full step.
       checked_examples: on how many examples the rules of a problem are tried before a run and at
         its end; 0 for none. None for 4, and none where the problem is made
         with tested=True, as this package's are: trying them compiles for seconds.
@@ -108,13 +88,9 @@ class Settings(NamedTuple):
     chunks: int = 8
     group: int | None = None
     cached_sweeps: int | None = None
-    fading: float | None = None
     active: int | None = None
-    coverage: float | None = None
     certify_every: int = 30
-    block_steps: int | None = None
     warm_passes: int = 1
-    newton: NewtonOptions = NewtonOptions()
     checked_examples: int | None = None
     synchronisations: int | None = None
     seed: int = 0
@@ -126,7 +102,7 @@ _CHOICES = {
 }
 _LEAST = {
     "capacity": 2, "max_capacity": 2, "oracle_batch": 1, "chunks": 1, "group": 1,
-    "cached_sweeps": 0, "active": 0, "certify_every": 1, "block_steps": 1, "warm_passes": 0,
+    "cached_sweeps": 0, "active": 0, "certify_every": 1, "warm_passes": 0,
     "checked_examples": 0, "synchronisations": 1, "seed": -(2**31),
 }  # fmt: skip
 """The least of each integer; a working set has the slack slot and another one."""
@@ -153,7 +129,6 @@ class ResolvedSettings(NamedTuple):
     coverage: float
     certify_every: int
     warm_passes: int
-    newton: NewtonOptions
     checked_examples: int
     synchronisations: int
     seed: int
@@ -180,13 +155,6 @@ def check_settings(settings: Settings) -> None:
         )
     if settings.active in (1, 2):
         raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
-    for name, within, fits in (
-        ("fading", "[0, 1)", lambda value: 0 <= value < 1),
-        ("coverage", "(0, 1]", lambda value: 0 < value <= 1),
-    ):
-        value = getattr(settings, name)
-        if value is not None and not (isinstance(value, numbers.Real) and fits(value)):
-            raise ValueError(f"{name} must be a number in {within}, got {text_of(value)}")
     if settings.group is not None and settings.oracle_batch % settings.group:
         raise ValueError(
             f"group must divide oracle_batch, got {settings.group} and {settings.oracle_batch}"

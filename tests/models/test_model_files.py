@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import pathlib
+import tempfile
 import zipfile
 from collections.abc import Callable
 
@@ -57,16 +58,15 @@ def test_labels_come_back_as_they_were(tmp_path) -> None:
 
 
 def test_what_files_do_not_hold_is_refused_at_save(tmp_path) -> None:
+    """A file that was there stays."""
+    (there := tmp_path / "there").write_bytes(CHAIN)
     data = multiclass.prepare(np.eye(2), ["a", frozenset("b")])
     model = trained(data, data.problem.initial_weights)
-    refused(r"encoding\.codec\.classes\[1\] is frozenset", save, model, tmp_path / "m")
+    for path in (tmp_path / "m", there):
+        refused(r"encoding\.codec\.classes\[1\] is frozenset", save, model, path)
     refused("model must be a TrainedModel", save, data.problem, tmp_path / "m")
-    assert not [*tmp_path.iterdir()]
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path) -> None:
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "none")
+    refused("No such file", load, tmp_path / "m", error=FileNotFoundError)
+    assert [*tmp_path.iterdir()] == [there] and there.read_bytes() == CHAIN
 
 
 def _parts(content: bytes) -> tuple[dict, dict[str, bytes]]:
@@ -96,14 +96,9 @@ def _changed(change: Callable[[dict, dict], object]) -> bytes:
     return _sealed(header, members)
 
 
-def _saved(name: str) -> bytes:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        return save(model_of(name), pathlib.Path(folder) / "m").read_bytes()
-
-
-CHAIN, FIRST = _saved("chain"), "weights.emissions"
+with tempfile.TemporaryDirectory() as made:
+    CHAIN = save(model_of("chain"), pathlib.Path(made) / "m").read_bytes()
+FIRST = "weights.emissions"
 MEMBER = f"{FIRST}.npy"
 
 
@@ -247,15 +242,6 @@ def test_a_bomb_is_refused_before_it_unpacks(tmp_path) -> None:
     with refused("unpacks to more than 1048576 bytes: give a larger limit"):
         load(tmp_path / "m", limit=1 << 20)
     refused("some are missing or too many", load, tmp_path / "m")
-
-
-def test_a_file_that_was_there_stays_if_saving_fails(tmp_path) -> None:
-    path = save(model_of("chain"), tmp_path / "m")
-    before = path.read_bytes()
-    data = multiclass.prepare(np.eye(2), ["a", frozenset("b")])
-    with pytest.raises(ValueError):
-        save(trained(data, data.problem.initial_weights), path)
-    assert path.read_bytes() == before and [*tmp_path.iterdir()] == [path]
 
 
 def test_made_up_headers_never_end_in_another_error(tmp_path) -> None:

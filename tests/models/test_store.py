@@ -32,42 +32,38 @@ def test_a_store_trains_and_its_model_predicts(folder) -> None:
     assert solution.status.solved and js.trained(data, solution).predict(ROWS) == LABELS
 
 
-def test_what_is_damaged_is_refused(folder, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "zip"}, "is of no format"),
+        ({"version": 2}, "is of version 2 of the format, this jaxstruct reads 1"),
+        ({"structure": "chain"}, "its encoding of multiclass"),
+        ({"structure": "tables"}, "is of the structure 'tables'"),
+        ({"examples": 7}, "has 4 examples, its header says 7"),
+        ({"arrays": {}}, "has the arrays .*, expected"),
+        ({"arrays": {"../values": {}}}, "has an array called '../values'"),
+    ],
+)
+def test_a_header_that_does_not_fit_is_refused(folder, change, words) -> None:
     header = json.loads((folder / "header.json").read_text())
-
-    def is_refused(words: str, error: type = ValueError, **options) -> None:
-        refused(words, open_store, folder, **options, error=error)
-        (folder / "header.json").write_text(json.dumps(header))
-
-    (folder / "header.json").write_text(json.dumps(header | {"format": "zip"}))
-    is_refused("is of no format")
-    (folder / "header.json").write_text(json.dumps(header | {"version": 2}))
-    is_refused("is of version 2 of the format, this jaxstruct reads 1")
-    (folder / "header.json").write_text(json.dumps(header | {"structure": "chain"}))
-    is_refused("its encoding of multiclass")
-    (folder / "header.json").write_text(json.dumps(header | {"structure": "tables"}))
-    is_refused("is of the structure 'tables'")
-    (folder / "header.json").write_text(json.dumps(header | {"examples": 7}))
-    is_refused("has 4 examples, its header says 7")
+    (folder / "header.json").write_text(json.dumps(header | change))
+    refused(words, open_store, folder)
     (folder / "header.json").write_text("[")
-    is_refused("does not hold together")
-    fewer = {name: entry for name, entry in header["arrays"].items() if name != "values"}
-    (folder / "header.json").write_text(json.dumps(header | {"arrays": fewer}))
-    is_refused("has the arrays .*, expected")
-    outside = {"../values": header["arrays"]["values"]}
-    (folder / "header.json").write_text(json.dumps(header | {"arrays": outside}))
-    is_refused("has an array called '../values'")
+    refused("does not hold together", open_store, folder)
+
+
+def test_damaged_arrays_are_refused(folder, tmp_path) -> None:
     values = np.load(folder / "values.npy")
     values[0] += 1
     np.save(folder / "values.npy", values)
     open_store(folder)
-    is_refused("'values.npy' that does not have its digest", check=True)
+    refused("'values.npy' that does not have its digest", open_store, folder, check=True)
     np.save(folder / "values.npy", values[:-1])
-    is_refused("'values.npy' of .*, its header says")
+    refused("'values.npy' of .*, its header says", open_store, folder)
     (folder / "values.npy").write_bytes(b"PK")
-    is_refused("'values.npy' that cannot be read")
+    refused("'values.npy' that cannot be read", open_store, folder)
     (folder / "values.npy").unlink()
-    is_refused("values.npy", FileNotFoundError)
+    refused("values.npy", open_store, folder, error=FileNotFoundError)
     refused("there is no store in", open_store, tmp_path, error=FileNotFoundError)
 
 

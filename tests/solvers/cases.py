@@ -173,11 +173,13 @@ def _potentials(w: jax.Array, x: jax.Array) -> jax.Array:
     return x["psi"] @ w
 
 
-def _score(theta: jax.Array, y: jax.Array) -> jax.Array:
+def score(theta: jax.Array, y: jax.Array) -> jax.Array:
+    """F of a class, theta [k]."""
     return theta[y]
 
 
-def _decode(theta: jax.Array) -> jax.Array:
+def decode(theta: jax.Array) -> jax.Array:
+    """The best class."""
     return jax.numpy.argmax(theta).astype(jax.numpy.int32)
 
 
@@ -190,7 +192,8 @@ def _contenders(matrix: jax.Array, theta: jax.Array, y_true: jax.Array) -> Conte
     return Contenders(matrix[y_true], jax.numpy.where(wrong, theta, -jax.numpy.inf), ())
 
 
-def _output(trace: tuple, level: jax.Array) -> jax.Array:
+def output(trace: tuple, level: jax.Array) -> jax.Array:
+    """The class of a level, where every class is one."""
     return level.astype(jax.numpy.int32)
 
 
@@ -199,8 +202,8 @@ def enumerated_problem(case: Case, dtype: str = "float64") -> tuple[Problem, dic
     psi, table = case.psi(), jax.numpy.asarray(case.loss, dtype)
     problem = make_problem(
         jax.numpy.zeros(psi.shape[2], dtype),
-        Model(_potentials, _score, _decode, jax.tree_util.Partial(_loss, table)),
-        Oracles(contenders=jax.tree_util.Partial(_contenders, table), output=_output),
+        Model(_potentials, score, decode, jax.tree_util.Partial(_loss, table)),
+        Oracles(contenders=jax.tree_util.Partial(_contenders, table), output=output),
     )
     return problem, {"psi": psi}
 

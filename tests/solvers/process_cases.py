@@ -23,9 +23,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from jaxstruct import Ragged, Settings, SparseFeatures, Status, fit, fit_path, predict
+from jaxstruct import Ragged, Settings, Status, fit, fit_path, predict
 from jaxstruct.chains.structure import chain, chain_inputs
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.processes import Processes, RefusedElsewhere
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers.checkpoints import session as checkpoint_writer
@@ -196,34 +195,17 @@ def refused(folder):
         return 1 // 0
 
     nan = np.where(np.arange(len(own))[:, None] == 2, np.nan, X[own])
-    bucket = np.arange(len(own))
-    cut = Buckets((X[own],), (bucket,)), Buckets((Y[own],), (bucket,))
     return {
         "nan": refusal(x=nan if wrong else X[own]),
         "C": refusal(cost=-1.0 if wrong else C),
-        "other C": refusal(cost=C + wrong),
         "settings": refusal(settings=GROWN._replace(seed=int(wrong))),
-        "features": refusal(x=X[own][:, :2] if wrong else X[own]),
         "problem": refusal(
             machine=multiclass(D, K, loss=(1 + wrong) * (1 - np.eye(K)), dtype="float64")
         ),
-        "kind": refusal(**(dict(zip("xy", cut, strict=True)) if wrong else {})),
         "start": refusal(start=3 if wrong else None),
         "checkpoint": refusal(checkpoint=folder / "none.npz" if wrong else None),
         "callback": refusal(callback=fail if wrong else None),
     }
-
-
-def shapes(folder):
-    """Padded by hand to other sizes."""
-    wide = 4 + jax.process_index()
-    indices = np.tile(np.arange(wide, dtype=np.int32), (6, 1))
-    features = SparseFeatures(indices, np.ones((6, wide), np.float32))
-    try:
-        fit(multiclass(8, 3, dtype="float64"), features, np.arange(6) % 3, mesh=mesh())
-    except ValueError as error:
-        return str(error)
-    raise AssertionError("nothing was refused")
 
 
 def callbacks(folder):
@@ -349,7 +331,7 @@ ALONE = ("grown", "enumerated", "hard", "full", "kernels", "buckets", "paths")
 CASES = {
     each.__name__: each
     for each in (
-        grown, enumerated, hard, full, kernels, buckets, paths, refused, shapes, callbacks,
+        grown, enumerated, hard, full, kernels, buckets, paths, refused, callbacks,
         resumed, behind, full_disk, signals,
     )
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """The optimum of every formulation against an independent QP with all constraints enumerated.
 
-With example weights and active slots it is that of `test_buckets`.
+With example weights, active slots and sparse inputs it is that of `test_buckets`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tests.solvers.cases import (
     assert_optimal,
     case_for,
     enumerated_problem,
-    padded_rows,
     random_case,
 )
 
@@ -74,19 +73,6 @@ def test_hooks_are_what_is_derived_without_them(x64):
     case = random_case(6, output_features=3)
     report = check_problem(case.problem(), case.x, case.y, examples=4, draws=2)
     assert max(report.excess.values()) < 1e-12
-
-
-@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2"])
-def test_sparse_inputs_equal_dense_ones(x64, formulation):
-    case = random_case(7, sparse=True, output_features=3)
-    sparse, problem = padded_rows(case.x, 6), case.problem()
-    assert (sparse.indices == 5).any()
-    truth = case.truth(formulation, 10.0)
-    solution = fit(problem, sparse, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
-    assert_optimal(solution, truth, CLOSE)
-    assert_near(solution.weights, truth, CLOSE)
-    found, dense = (predict(problem, solution.weights, x) for x in (sparse, case.x))
-    np.testing.assert_array_equal(found, dense)
 
 
 def test_integer_inputs_are_features_like_any_other(x64):

@@ -56,12 +56,3 @@ def test_subspace_ascent(group, way):
     for rate in RATES:
         for formulation in ("svm1", "svm2"):
             assert_never_falls(duals(formulation, rate, settings), 3e-6)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("way", ["grown", "enumerated"])
-def test_full_variant(way):
-    settings = Settings(variant="full", working_sets=way)
-    for rate in RATES:
-        for formulation in ("svm1", "svm2"):
-            assert_never_falls(duals(formulation, rate, settings), 3e-6)

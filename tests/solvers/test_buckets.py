@@ -145,13 +145,3 @@ def test_a_second_bucketed_run_compiles_nothing(x64):
             tolerance=1e-4,
         )
         assert solution.statistics.compilations == 0
-
-
-def test_both_or_neither_are_buckets():
-    case = random_case(0, sparse=True)
-    inputs, outputs = bucketed(case, (5, 4, 3))
-    for pair in ((inputs, case.y), (padded_rows(case.x, 5), outputs)):
-        with refused("must both be Buckets, or neither"):
-            fit(case.problem("float32"), *pair)
-    with refused(r"example_weights must be \[n = 12\]"):
-        fit(case.problem("float32"), inputs, outputs, example_weights=np.ones(11))

@@ -12,8 +12,8 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.kernels import gaussian, gram_matrix
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.strings.inputs import feature_inputs, joint_inputs, joint_pairs, kernel_inputs
-from jaxstruct.strings.structure import candidates, joint_candidates
-from tests.solvers.cases import FULL, assert_near, assert_optimal
+from jaxstruct.strings.structure import joint_candidates
+from tests.solvers.cases import FULL, assert_optimal
 from tests.strings.candidate_cases import MACHINES, Case, random_case
 from tests.truth.quadratic_program import solve_primal
 
@@ -93,28 +93,3 @@ def test_a_joint_kernel_on_all_outputs_with_costs_by_example(x64: None, C: float
         scores = (J @ found.weights["coefficients"]).reshape(n, k)
         np.testing.assert_allclose(scores, wanted, atol=1e-4 * np.abs(wanted).max())
         np.testing.assert_allclose(found.slack, truth.slack, atol=1e-4 * (1 + truth.slack.max()))
-
-
-@pytest.mark.thorough
-def test_losses_by_list_and_lists_of_one(x64: None) -> None:
-    """A target that costs something itself, and an input without a wrong candidate."""
-    random = np.random.default_rng(4)
-    lengths = np.array([1, 3, 4, 2, 1, 4])
-    lists = np.split(np.arange(15), np.cumsum(lengths)[:-1])
-    psi, losses = random.normal(size=(15, 6)), random.uniform(0.2, 2, 15)
-    y = np.array([own[losses[own].argmin()] for own in lists], np.int32)
-    features, delta = np.zeros((6, 4, 6)), np.zeros((6, 4))
-    for i, own in enumerate(lists):
-        order = np.array([y[i], *own[own != y[i]]])
-        order = np.append(order, np.repeat(order[-1], 4 - len(own)))
-        features[i], delta[i] = psi[order], losses[order] - losses[y[i]]
-    some = (lengths > 1).astype(float)
-    problem, x = candidates(6, loss=losses, dtype="float64"), feature_inputs(lists, psi)
-    for formulation in ("svm1", "svm1_margin", "svm2_slack"):
-        truth = solve_primal(formulation, features, delta, np.zeros(6, int), 5.0, some)
-        solution = fit(problem, x, y, formulation, 5.0, tolerance=FINE, settings=FULL)
-        assert_optimal(solution, truth, CLOSE)
-        assert_near(solution.weights, truth, CLOSE)
-    weights = jax.tree.map(np.zeros_like, solution.weights)
-    firsts = [own[0] for own in lists]
-    np.testing.assert_array_equal(predict(problem, weights, x), firsts)  # ties go to the first

@@ -22,11 +22,6 @@ def _unlisted(k=4):
     return problem._replace(oracles=problem.oracles._replace(all_outputs=None))
 
 
-def test_a_capacity_of_the_settings_wins():
-    for slots in (2, 100, 512):
-        assert capacity_of(_unlisted(), Settings(capacity=slots), (_of(9),), 4) == slots
-
-
 def _slots(problem, n, itemsize=4, length=(), **settings):
     return capacity_of(problem, Settings(**settings), (_of(n, *length),), itemsize)
 
@@ -69,7 +64,9 @@ def test_no_more_slots_than_hold_every_output():
         assert _slots(_unlisted(k), 10) == 64
 
 
-def test_no_more_slots_than_they_may_become():
+def test_settings_say_how_many_and_how_many_at_most():
+    for slots in (2, 100, 512):
+        assert _slots(_unlisted(), 9, capacity=slots) == slots
     for most, wanted in ((2, 2), (5, 5), (32, 32), (64, 64), (512, 64)):
         assert _slots(_unlisted(), 10, max_capacity=most) == wanted
     assert _slots(_unlisted(), 10**7, max_capacity=4) == 4

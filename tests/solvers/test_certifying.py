@@ -82,26 +82,6 @@ def test_an_estimate_that_is_small_enough_is_proved_at_once(x64, formulation):
         assert passed.primal < math.inf
 
 
-def test_the_epsilon_rule_waits_for_no_turn(x64):
-    """tolerance None: the rule of the paper holds at the end, and it was looked for."""
-    case, C, epsilon = random_case(2), 10.0, 0.01
-    solution, seen = watched(
-        case, C=C, settings=SELDOM, tolerance=None, epsilon=epsilon, max_passes=900
-    )
-    assert solution.status == Status.EPSILON and len(seen) < 900
-    weights, sets = of_slack(solution), solution.state.sets
-    data = enumerated("svm1_margin", case.psi(), case.loss[case.y], case.y, C)
-    H = data.b - data.s * (data.dpsi @ weights)
-    own = H[np.arange(N)[:, None], np.asarray(sets.outputs[0])[:N]]
-    known = np.where(np.asarray(sets.occupied)[:N], own, 0.0).max(axis=1)
-    assert (slacks(data, weights) - np.maximum(known, 0)).max() <= epsilon * (1 + 1e-9)
-    assert solution.gap <= 2.1 * C * epsilon
-    for passed in seen[1:-1]:  # not yet, or the run would have ended
-        certificate = passed.info.certificate
-        if certificate is not None:
-            assert certificate.violation > epsilon or certificate.relaxed_gap > C * epsilon
-
-
 def test_only_examples_with_a_weight_are_counted_as_oracle_calls(x64):
     """Twelve examples in sixteen rows, three of them of weight 0: nine calls a pass."""
     case = random_case(1)

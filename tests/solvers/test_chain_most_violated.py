@@ -79,6 +79,16 @@ def test_every_formulation(x64, setting):
     assert "best_by_level" in oracles
 
 
+def bracketed(found, group, H):
+    """[n] (max H, the bound less it, whether the value is exact): value <= max H <= bound."""
+    truth, value, bound = H.max(axis=1), found.value[group.rows], found.bound[group.rows]
+    some = truth > -np.inf
+    assert (value <= truth + 1e-9).all() and (np.isneginf(value) == ~some).all()
+    assert (truth[some] <= bound[some] + 1e-9).all()
+    np.testing.assert_allclose(group.at(H, found.output)[some], value[some], rtol=0, atol=1e-9)
+    return truth, np.where(some, bound - np.where(some, truth, 0), 0), value >= truth - 1e-9
+
+
 def searching(problem):
     """Without loss levels, so that slack re-scaling is searched for."""
     return problem._replace(oracles=problem.oracles._replace(level_losses=None, best_by_level=None))
@@ -93,14 +103,10 @@ def test_search_brackets_the_truth(x64, setting):
         found, exact, tight = answers(problem, "searched", formulation, setting.chains()), 0, 0
         for group, delta, H in groups(setting, formulation):
             H[np.arange(len(H)), group.truth] = 0.0
-            truth, value, bound = H.max(axis=1), found.value[group.rows], found.bound[group.rows]
-            assert (value <= truth + 1e-9).all() and (truth <= bound + 1e-9).all()
-            np.testing.assert_allclose(group.at(H, found.output), value, rtol=0, atol=1e-9)
-            np.testing.assert_allclose(
-                found.loss[group.rows], group.at(delta, found.output), rtol=1e-9
-            )
-            exact += (value >= truth - 1e-9).sum()
-            tight += (bound <= truth + 1e-9).sum()
+            loss = group.at(delta, found.output)
+            np.testing.assert_allclose(found.loss[group.rows], loss, rtol=1e-9)
+            _, above, right = bracketed(found, group, H)
+            exact, tight = exact + right.sum(), tight + (above <= 1e-9).sum()
         assert exact >= 0.95 * N and tight >= 0.5 * N
 
 
@@ -123,14 +129,10 @@ def test_levels_of_any_costs_bracket_the_truth(x64, costs):
         found = answers(problem, "best_by_level", formulation, chains)
         excess, exact = [], 0
         for group, _, H in groups(setting, formulation, costs):
-            truth = np.where(group.level > 0, H, -np.inf).max(axis=1)
-            value, bound = found.value[group.rows], found.bound[group.rows]
-            some = truth > -np.inf
-            assert (value <= truth + 1e-9).all() and (np.isneginf(value) == ~some).all()
-            assert (truth[some] <= bound[some] + 1e-9).all()
-            np.testing.assert_allclose(group.at(H, found.output)[some], value[some], atol=1e-9)
-            exact += (value >= truth - 1e-9).sum()
-            excess += list(bound[truth > 0] / truth[truth > 0] - 1)
+            wrong = np.where(group.level > 0, H, -np.inf)
+            truth, above, right = bracketed(found, group, wrong)
+            exact += right.sum()
+            excess += list(above[truth > 0] / truth[truth > 0])
         assert exact >= 0.95 * N and np.mean(excess) < 1e-2 and np.median(excess) < 1e-9
 
 

@@ -55,20 +55,19 @@ def stopper(passes, error=None):
     return stop
 
 
-@pytest.mark.parametrize("settings", [SWEEPS, GROWN])
-def test_a_run_started_from_a_checkpoint_ends_at_the_same_optimum(tmp_path, settings):
+def test_a_run_started_from_a_checkpoint_ends_at_the_same_optimum(tmp_path):
     path = tmp_path / "deep" / "run.npz"
     with jax.enable_x64(True):
         problem = multiclass(D, K, dtype="float64")
-        whole = train(problem, settings, tolerance=1e-6, max_passes=500)
+        whole = train(problem, GROWN, tolerance=1e-6, max_passes=500)
         with pytest.raises(KeyboardInterrupt):
-            train(problem, settings, tolerance=1e-6, checkpoint=path, checkpoint_seconds=3600,
+            train(problem, GROWN, tolerance=1e-6, checkpoint=path, checkpoint_seconds=3600,
                   callback=stopper(3, KeyboardInterrupt))  # fmt: skip
         kept = load_solution(path, problem)
         assert kept.statistics.passes == 3 and kept.primal > whole.primal > whole.dual > kept.dual
         assert (kept.status, kept.message) == (Status.STOPPED, GOES_ON)
         assert kept.statistics.seconds["total"] > 0 and np.isfinite(kept.certificate.primal)
-        more = train(problem, settings, tolerance=1e-6, max_passes=500, start=kept,
+        more = train(problem, GROWN, tolerance=1e-6, max_passes=500, start=kept,
                      checkpoint=path)  # fmt: skip
         end = load_solution(path, problem)
     assert whole.status is more.status is end.status is Status.CONVERGED
@@ -170,25 +169,36 @@ def test_half_a_file_of_a_killed_run_is_removed(tmp_path):
     assert names == {"run.npz", ".run.npz.0123.part", ".run2npz.0123abcd.part"}
 
 
-@pytest.mark.parametrize("kind", ["ctrl-c", "sigterm", "error"])
+ENDS = {
+    "ctrl-c": KeyboardInterrupt, "sigterm": SystemExit, "swallowed": SystemExit,
+    "error": ZeroDivisionError,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ENDS)
 def test_what_ends_a_run_leaves_a_checkpoint_and_a_word(tmp_path, kind, capsys, usual_signals):
+    """Also a signal that other code makes an error of, as JAX where it compares arguments."""
     problem, path = multiclass(D, K), tmp_path / "run.npz"
 
     def end(progress):
         if progress.passes == 3:
             if kind == "error":
                 raise ZeroDivisionError("mine")
-            os.kill(os.getpid(), signal.SIGINT if kind == "ctrl-c" else signal.SIGTERM)
+            try:
+                os.kill(os.getpid(), signal.SIGINT if kind == "ctrl-c" else signal.SIGTERM)
+            except SystemExit:
+                if kind == "swallowed":
+                    raise ValueError("metadata fields of pytree") from None
+                raise
 
-    error = {"ctrl-c": KeyboardInterrupt, "sigterm": SystemExit, "error": ZeroDivisionError}[kind]
-    with pytest.raises(error) as ended:
+    with pytest.raises(ENDS[kind]) as ended:
         train(problem, tolerance=1e-5, checkpoint=path, callback=end)
     words = (
         f"{path} holds this run after round 3; the same call with resume=True goes on from there"
     )
     assert ended.value.__notes__ == [words]
-    assert capsys.readouterr().err == (words + "\n" if kind == "sigterm" else "")
-    if kind == "sigterm":
+    assert capsys.readouterr().err == (words + "\n" if ENDS[kind] is SystemExit else "")
+    if ENDS[kind] is SystemExit:
         assert ended.value.code == 143
     assert load_solution(path, problem).statistics.passes == 3
     assert usual_signals == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))

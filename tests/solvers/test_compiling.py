@@ -12,6 +12,7 @@ from jaxstruct.core.compiling import program, programs_traced
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.lib.refusals import refused
 from tests.solvers.cases import FULL, case_for, random_case
+from tests.solvers.test_size_classes import compiled  # noqa: F401
 
 ALL = {
     "subspace enumerated": Settings(variant="subspace", working_sets="enumerated"),
@@ -21,23 +22,12 @@ ALL = {
 }
 
 
-_compiled: list[str] = []
-
-
-def _note(event: str, _: float, **details: object) -> None:
-    if event.endswith("backend_compile_duration"):
-        _compiled.append(str(details.get("fun_name")))
-
-
-jax.monitoring.register_event_duration_secs_listener(_note)
-
-
 @pytest.mark.parametrize("way", ["enumerated", "grown"])
-def test_set_up_compiles_nothing(way):
+def test_set_up_compiles_nothing(way, compiled):  # noqa: F811
     """Of a first fit, sets that grow, a warm start and predictions only the programs compile."""
     case = random_case(0, d=12 if way == "grown" else 11, k=3)  # shapes of their own
     settings = Settings(variant="subspace", working_sets=way, capacity=2)
-    _compiled.clear()
+    compiled.clear()
     problem = case.problem("float32")
     first = fit(problem, case.x, case.y, "svm1", 10.0, settings=settings, max_passes=4)
     again = fit(problem, case.x, case.y, "svm1", 1.0, settings=settings, max_passes=2, start=first)
@@ -46,8 +36,8 @@ def test_set_up_compiles_nothing(way):
     programs = {"sweeps_pass", "oracle_pass", "weights_of_multipliers", "decode_batch"}
     programs |= {"enumerated_working_sets"} if way == "enumerated" else set()
     # The copy of the working sets ("map") has no shape that d changes: another test may have it.
-    compiled = {name.removeprefix("jit(").removesuffix(")") for name in _compiled} - {"map"}
-    assert compiled == programs
+    found = {name.removeprefix("jit(").removesuffix(")") for name in compiled} - {"map"}
+    assert found == programs
 
 
 @pytest.mark.parametrize("name", ALL)

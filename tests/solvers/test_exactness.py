@@ -27,6 +27,7 @@ from jaxstruct import (
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.dependencies.cases import prepared, treebank
+from tests.solvers.cases import SOFT, decode, output, score
 
 K, D, N, MISSED = 4, 3, 24, 2
 random = np.random.default_rng(0)
@@ -35,18 +36,6 @@ Y = np.argmax(X @ random.normal(size=(D, K)) + 0.3 * random.normal(size=(N, K)),
 ZERO = np.zeros((D, K), np.float32)
 UNCHECKED = Settings(checked_examples=0)
 C = 5.0
-
-
-def potentials(w, x):
-    return x @ w
-
-
-def score(theta, y):
-    return theta[y]
-
-
-def decode(theta):
-    return jnp.argmax(theta).astype(jnp.int32)
 
 
 def loss(y_true, y):
@@ -79,17 +68,16 @@ WAYS = {
 """Numbers that one function reads: with a bound and without, all ways share compiled programs."""
 
 
-def output(trace, level):
-    return level.astype(jnp.int32)
-
-
 def all_outputs(y_true):
     return jnp.roll(jnp.arange(K, dtype=jnp.int32), -y_true)
 
 
+MODEL = Model(lambda w, x: x @ w, score, decode, loss)
+
+
 def problem_of(way, **oracles):
     given = Oracles(contenders=WAYS[way], output=output)._replace(**oracles)
-    return make_problem(ZERO, Model(potentials, score, decode, loss), given)
+    return make_problem(ZERO, MODEL, given)
 
 
 def true_primal(formulation, w):
@@ -103,9 +91,6 @@ def true_primal(formulation, w):
     slack = H.max(1)
     norm = np.sum(np.asarray(w, float) ** 2) / 2
     return norm + C / N * (slack.sum() if form.penalty == 1 else (slack**2).sum() / 2)
-
-
-SOFT = [name for name, form in FORMULATIONS.items() if form.penalty]
 
 
 @pytest.fixture(scope="module")
@@ -170,26 +155,11 @@ def _bounded_decode(theta, y_true, scale):
 
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack", "svm2_slack"])
 def test_a_bounded_decode_serves_margin_and_slack_rescaling(formulation, optima):
-    model = Model(potentials, score, decode, loss)
     oracles = Oracles(loss_augmented_decode=_bounded_decode)
-    solution = fit(make_problem(ZERO, model, oracles), X, Y, formulation, C)
+    solution = fit(make_problem(ZERO, MODEL, oracles), X, Y, formulation, C)
     assert solution.status in (Status.INEXACT_ORACLE, Status.CONVERGED)
     assert solution.dual <= optima[formulation][1] * (1 + 1e-5)
     assert solution.primal >= true_primal(formulation, solution.weights) - 1e-4
-
-
-@pytest.mark.thorough
-def test_floating_leaves_that_are_no_potentials_are_refused():
-    """A mask in theta would be scaled and summed as a potential."""
-    model = Model(
-        potentials=lambda w, x: (x @ w, jnp.ones(K)),
-        score=lambda theta, y: theta[0][y],
-        decode=lambda theta: jnp.argmax(jnp.where(theta[1] > 0, theta[0], -1e9)).astype(jnp.int32),
-        loss=loss,
-    )
-    oracles = Oracles(lambda theta, y: WAYS["exact"](theta[0], y), output)
-    with pytest.raises(ValueError, match="carry other numbers in integers"):
-        fit(make_problem(ZERO, model, oracles), X, Y, "svm1_margin", C)
 
 
 def test_a_right_problem_passes_with_all_its_outputs():
@@ -198,57 +168,39 @@ def test_a_right_problem_passes_with_all_its_outputs():
 
 
 @pytest.mark.thorough
-def test_differences_of_planes_are_compared_too():
-    """Long sequences, whose planes are read where they differ: one of the two is off.
+@pytest.mark.parametrize("field", ["values", "add", "look_up"])
+def test_differences_of_planes_are_compared_too(field):
+    """Of long sequences, and of trees, which look planes up one by one: one function is off.
 
-    One oracle, of two levels; by what factor it is off is a number, so one program serves all.
+    One oracle, of two levels; by what factor it is off is a number, so one program serves both.
     """
+    problem, x, y = prepared(*treebank(2, 8, 4)) if field == "look_up" else long_sequences()
+    differences = problem.space.differences
+    for factor in (1, 2):
+        scaled = Partial(_scaled, jnp.float32(factor), getattr(differences, field))
+        space = problem.space._replace(differences=differences._replace(**{field: scaled}))
+        wrong = pytest.raises(ValueError, match=f"1. space.differences.{field} differs from what")
+        with wrong if factor > 1 else contextlib.nullcontext():
+            check_problem(problem._replace(space=space), x, y)
+
+
+def long_sequences():
     problem = chain(4, 3, loss="zero_one")
     problem = problem._replace(oracles=problem.oracles._replace(best_wrong=None))
     assert problem.oracles.best_by_level is not None
     random = np.random.default_rng(0)
     x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
-    y = random.integers(0, 3, (4, 24))
-    names = ("values", "add")
-
-    def check(*factors):
-        differences = problem.space.differences
-        scaled = {
-            name: Partial(_scaled, jnp.float32(factor), getattr(differences, name))
-            for name, factor in zip(names, factors, strict=True)
-        }
-        space = problem.space._replace(differences=differences._replace(**scaled))
-        check_problem(problem._replace(space=space), x, y)
-
-    check(1, 1)
-    for name, factors in zip(names, ((2, 1), (1, 2)), strict=True):
-        with pytest.raises(ValueError, match=f"1. space.differences.{name} differs from what"):
-            check(*factors)
+    return problem, x, random.integers(0, 3, (4, 24))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("factor", [1, 2])
-def test_rows_of_planes_that_are_looked_up_are_compared_too(factor):
-    """Of dependency trees, which look planes up one by one."""
-    problem, x, y = prepared(*treebank(2, 8, 4))
-    differences = problem.space.differences
-    row = Partial(_scaled_row, jnp.float32(factor), differences.look_up)
-    space = problem.space._replace(differences=differences._replace(look_up=row))
-    wrong = pytest.raises(ValueError, match="1. space.differences.look_up differs from what")
-    with wrong if factor > 1 else contextlib.nullcontext():
-        check_problem(problem._replace(space=space), x, y)
-
-
-def _scaled(factor, honest, w, inputs, differences, index, *c):
-    """Values of planes, or weights with the planes added, of which the emissions are scaled."""
-    found = honest(w, inputs, differences, index, *c)
-    return {**found, "emissions": factor * found["emissions"]} if c else factor * found
-
-
-def _scaled_row(factor, honest, *given):
-    """A Gram row that is scaled."""
+def _scaled(factor, honest, *given):
+    """Values of planes, the emissions of weights with planes added, or a Gram row, scaled."""
     found = honest(*given)
-    return found._replace(products=factor * found.products)
+    if hasattr(found, "products"):
+        return found._replace(products=factor * found.products)
+    if isinstance(found, dict):
+        return {**found, "emissions": factor * found["emissions"]}
+    return factor * found
 
 
 def test_differences_come_together():

@@ -71,18 +71,23 @@ class Stand:
             found.append((jax.tree.map(np.asarray, moved), np.asarray(beta)))
         return found
 
-    def dual(self, beta):
-        """D from planes written down; rows in the order of the shards."""
+    def total(self, beta):
+        """sum beta phi from planes written down; rows in the order of the shards."""
         sets = jax.tree.map(np.asarray, self.state.sets)
         rows, psi, y = self.rows[self.shards._order], self.case.psi(), self.case.y
-        total, ridge = np.zeros(psi.shape[2]), np.asarray(self.shards.task.terms.ridge)
+        total = np.zeros(psi.shape[2])
         for row, example in enumerate(rows):
             if example >= 0:
                 other = sets.outputs[0][row]
                 own = psi[example, y[example]] - psi[example, other]
                 total += (sets.scales[row] * beta[row]) @ own
-        mass = beta.sum(axis=1)
-        return np.sum(beta * sets.bounds) - total @ total / 2 - np.sum(ridge * mass**2) / 2
+        return total
+
+    def dual(self, beta):
+        """D of it."""
+        total, ridge = self.total(beta), np.asarray(self.shards.task.terms.ridge)
+        of_bounds = np.sum(beta * np.asarray(self.state.sets.bounds))
+        return of_bounds - total @ total / 2 - np.sum(ridge * beta.sum(axis=1) ** 2) / 2
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -115,11 +120,4 @@ def test_any_number_of_meetings_ascends(x64, synchronisations):
     assert (beta >= 0).all()
     cap = np.asarray(stand.shards.task.terms.cap)
     assert (beta.sum(axis=1) <= cap * (1 + 1e-12)).all()
-    rows = stand.rows[stand.shards._order]
-    sets, psi, y = jax.tree.map(np.asarray, stand.state.sets), stand.case.psi(), stand.case.y
-    total = sum(
-        beta[row] @ (psi[example, y[example]] - psi[example, sets.outputs[0][row]])
-        for row, example in enumerate(rows)
-        if example >= 0
-    )
-    np.testing.assert_allclose(flat(w), total, atol=1e-8)
+    np.testing.assert_allclose(flat(w), stand.total(beta), atol=1e-8)

@@ -8,7 +8,6 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct import Settings, Status, fit, fit_in_blocks, predict
-from jaxstruct.core.buckets import as_buckets
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.lib.refusals import refused
@@ -161,8 +160,6 @@ def test_what_does_not_fit_is_refused():
         ({"example_weights": np.zeros(12)}, "example_weights"),
     ):
         refused(match, fit_in_blocks, *given, **options)
-    with refused("in buckets already"):
-        fit_in_blocks(given[0], as_buckets(case.x), as_buckets(case.y))
     wrong = case.y.copy()
     wrong[7] = 9
     refused("example 7", fit_in_blocks, given[0], case.x, wrong, blocks=4)

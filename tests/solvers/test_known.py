@@ -66,17 +66,6 @@ def test_certificates_hold_the_optimum_of_the_quadratic_program(formulation, eve
     np.testing.assert_array_equal(found, np.argmax(scores, axis=1))
 
 
-def test_what_is_the_same_for_all_outputs_changes_nothing():
-    case, same = random_case(seed=1), np.repeat([[3.0], [-1.0], [0.5]], 4, axis=0) @ np.ones((1, 4))
-    plain, inputs = enumerated_problem(case)
-    without = js.fit(plain, inputs, case.y, "svm1_slack", C, tolerance=1e-8)
-    found = js.fit(
-        known_problem(case), inputs_of(case, same), case.y, "svm1_slack", C, tolerance=1e-8
-    )
-    np.testing.assert_allclose(flat(found.weights), flat(without.weights), atol=1e-3)
-    assert found.primal == pytest.approx(without.primal, rel=1e-7)
-
-
 def test_frozen_weights_may_be_known_potentials():
     """F(w) of frozen v and free u: known <v, .> gives the margins of (u, v), priced by u alone."""
     case, v = random_case(seed=2), np.random.default_rng(0).normal(size=20)

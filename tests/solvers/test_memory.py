@@ -50,26 +50,11 @@ def test_settings_and_words() -> None:
     text = str(Memory(10_000_000, 2_500_000_000, 0, 0, 8))
     assert text.startswith("2.51 GB with 8 slots an example: examples 10.0 MB, working_sets 2.50")
     refused("problem must be a Problem", memory, None, x, y)
+    few = np.arange(4)  # examples are looked at as `fit` does
+    refused("inputs has 100 examples, outputs has 4", memory, problem, x, js.take(y, few))
+    whole = y.padded(np.arange(100), 8, -1)
+    refused("outputs hold an array of shape .100, 8., but inputs", memory, problem, x, whole)
     refused("settings must be Settings", memory, problem, x, y, np.zeros(3))
-
-
-def test_examples_are_looked_at_as_fit_does() -> None:
-    """Every message is the one of `fit`."""
-    problem, x, y = OUTPUT_TYPES["chains"](0, 5, 8)
-    every = np.arange(5)
-    whole = js.chains.chain_inputs(x.features.padded(every, 8), x.length)
-    four, none = np.arange(4), np.arange(0)
-    for inputs, outputs, message in (
-        (x, js.take(y, four), "inputs has 5 examples, outputs has 4"),
-        (js.take(x, four), y, "inputs has 4 examples, outputs has 5"),
-        (js.take(x, none), js.take(y, none), "the training set is empty"),
-        (whole, y, "outputs are ragged and inputs are not"),
-        (x, y.padded(every, 8, -1), "outputs hold an array of shape .5, 8., but inputs are ragged"),
-        (list(x.features), list(y), "inputs must agree in their leading axis"),
-        (x, None, "outputs must be arrays with a leading axis"),
-    ):
-        for way in (memory, js.fit):
-            refused(message, way, problem, inputs, outputs)
 
 
 def test_numbers_of_float64_are_twice_as_long(x64) -> None:

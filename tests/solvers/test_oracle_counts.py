@@ -9,6 +9,7 @@ import pytest
 
 from jaxstruct import Model, Oracles, Settings, fit, make_problem
 from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
+from tests.solvers.cases import decode, score
 
 K = 5
 GROWN = Settings(checked_examples=0, variant="subspace")
@@ -19,20 +20,16 @@ def _count(_: np.ndarray) -> None:
     ran[0] += 1
 
 
-def _decode(theta: jax.Array) -> jax.Array:
-    return jnp.argmax(theta).astype(jnp.int32)
-
-
 def _loss(y_true: jax.Array, y: jax.Array) -> jax.Array:
     return (y_true != y).astype(jnp.float32)
 
 
 def _augmented(theta: jax.Array, y_true: jax.Array, scale: jax.Array) -> jax.Array:
     jax.debug.callback(_count, theta[0])
-    return _decode(theta + scale * (jnp.arange(K) != y_true))
+    return decode(theta + scale * (jnp.arange(K) != y_true))
 
 
-MODEL = Model(lambda w, x: x @ w, lambda theta, y: theta[y], _decode, _loss)
+MODEL = Model(lambda w, x: x @ w, score, decode, _loss)
 ORACLES = Oracles(loss_augmented_decode=_augmented)
 EXACT = make_problem(jnp.zeros((4, K)), MODEL, ORACLES)
 

@@ -13,7 +13,6 @@ from jaxstruct.solvers.n_slack.oracle_pass import (
     Batch,
     filled_slots,
     look_up_planes,
-    scores_at_hand,
 )
 from jaxstruct.solvers.n_slack.working_sets import bucket_of, empty_working_sets
 
@@ -79,16 +78,3 @@ def test_every_filled_slot_is_met(x64, output_type, slots, filled):
     assert _filled(inside) == last
     beyond = np.arange(slots) >= min(-(-last // TILE) * TILE, slots)
     assert not np.any(np.asarray(scores)[:, beyond])
-
-
-def test_all_slots_of_enumerated_sets_are_scored(x64):
-    random = np.random.default_rng(0)
-    problem, x, draw = classes(random)
-    held, index = draw(N, 7), np.arange(B)
-    sets = bucket_of(empty_working_sets((held[:, 0],), 7, "float64"), 0)
-    sets = sets._replace(outputs=held)
-    w = {"weights": random.normal(size=problem.initial_weights["weights"].shape)}
-    theta = _potentials(problem, w, x[:B])
-    found = jax.jit(scores_at_hand)(problem, sets, Batch(index, x[:B], held[:B, 0], theta))
-    wanted = np.take_along_axis(np.asarray(theta), held[:B], axis=1)
-    np.testing.assert_allclose(found, wanted, atol=1e-12)

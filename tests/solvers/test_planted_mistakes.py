@@ -29,6 +29,7 @@ from jaxstruct import (
     make_problem,
 )
 from jaxstruct.solvers.validation.oracle_rules import diverse_rows
+from tests.solvers.cases import decode, score
 from tests.truth.quadratic_program import solve_primal
 
 K, D, N, C, RARE = 4, 3, 24, 5.0, 3
@@ -232,7 +233,7 @@ def optimum(formulation, name="loss", code=0):
 DIFFERS = "the oracle's loss and score of an output differ"
 NO_ARGMAX = "model.decode does not return an argmax"
 NAMED = [
-    ("potentials", 1, "at w = 0 a floating-point leaf of theta is not 0"),  # theta + .5
+    ("potentials", 1, "at w = 0 a floating-point leaf of theta .* integers"),  # theta + .5
     ("potentials", 2, "model.potentials is not linear in w"),  # tanh of theta
     ("potentials", 3, "model.loss is not finite"),  # theta is NaN
     ("score", 1, "model.score is not linear in theta"),  # the absolute value: not linear
@@ -423,12 +424,7 @@ def test_a_loss_of_integers_is_the_same_loss(formulation):
         assert solution.primal >= truth.objective * (1 - 1e-6)
 
 
-MODEL = Model(
-    lambda w, x: x @ w,
-    lambda theta, y: theta[y],
-    lambda theta: jnp.argmax(theta).astype(jnp.int32),
-    lambda a, b: jnp.asarray(DELTA)[a, b],
-)
+MODEL = Model(lambda w, x: x @ w, score, decode, lambda a, b: jnp.asarray(DELTA)[a, b])
 CONTENDERS = Partial(partial(_contenders, 0))
 
 

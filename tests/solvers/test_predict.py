@@ -10,10 +10,8 @@ import scipy.sparse
 
 import jaxstruct as js
 from jaxstruct.chains.structure import chain, chain_inputs
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multiclass
 from tests.lib.refusals import refused
-from tests.solvers.cases import padded_rows
 
 D, K = 3, 4
 X = np.random.default_rng(0).normal(size=(7, D)).astype(np.float32)
@@ -30,15 +28,6 @@ def test_solutions_stand_for_their_weights():
     np.testing.assert_array_equal(found, js.predict(PROBLEM, solution.weights, X))
 
 
-def test_buckets_come_back_in_the_order_of_the_caller():
-    index = (np.array([4, 0, 6]), np.array([1]), np.array([5, 3, 2]))
-    parts = tuple(padded_rows(X[own], D + number) for number, own in enumerate(index))
-    found = js.predict(PROBLEM, W, Buckets(parts, index))
-    assert isinstance(found, Buckets)
-    order = np.argsort(np.concatenate(found.index))
-    np.testing.assert_array_equal(np.concatenate(found.parts)[order], BEST)
-
-
 @pytest.mark.smoke
 @pytest.mark.parametrize(
     "inputs, match",
@@ -49,12 +38,9 @@ def test_buckets_come_back_in_the_order_of_the_caller():
             r"with jaxstruct.from_scipy\(inputs\)",
         ),
         (X[:, :2], r"inputs must be \[n, number_of_features = 3\], got .* \(7, 2\)"),
-        (X[0], r"inputs must be \[n, number_of_features = 3\], got .* \(3,\)"),
         (X * np.nan, "inputs has a NaN or an infinity, first in example 0"),
         (X[:0], "inputs is empty: there is nothing to predict"),
         (None, "inputs must be arrays with a leading axis of examples, got None"),
-        (X.tolist(), r"inputs must be arrays .* got list .*numpy.asarray"),
-        (["a sentence"] * 100_000, "inputs must be arrays .* encode text and labels as numbers"),
     ],
 )
 def test_inputs_that_do_not_fit(inputs, match):

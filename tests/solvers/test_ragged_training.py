@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,7 +12,6 @@ from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import SparseFeatures
 from tests.lib.refusals import refused
-from tests.trees import structure_cases as tree_cases
 
 S, D = 3, 4
 
@@ -158,6 +155,7 @@ X, Y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
         ),
         (_with_label(16, 9), r"example 16, taken by itself: outputs\[0, .*\] is 9: expected"),
         ((X, js.ragged(LABELS[:-1])), "inputs has 40 examples, outputs has 39"),
+        ((padded(TOKENS, LABELS)[0], Y), "outputs are ragged and inputs are not"),
         ((X, js.ragged([*LABELS[1:], LABELS[0]])), "outputs"),
         ((X, np.zeros((40, 7), int)), r"outputs hold an array of shape \(40, 7\), but inputs"),
         ((X, LABELS), r"outputs must agree .* jaxstruct.ragged"),
@@ -203,21 +201,6 @@ def test_lengths_and_gram_are_those_of_the_store() -> None:
         refused("takes no gram, and no length but theirs", chain_inputs, x, **wrong)
 
 
-def overlap(a, b):
-    """Whether two certified intervals hold one optimum."""
-    return max(a.dual, b.dual) <= min(a.primal, b.primal) * (1 + 1e-6)
-
-
-def test_a_sentence_without_a_parse_is_an_empty_tree() -> None:
-    own = tree_cases.grammar(0)
-    known = js.trees.tags(tree_cases.trees(seed=0)[0])
-    x = js.trees.sentence_inputs(own, [known, ["?", "?"]])
-    problem = js.trees.weighted_grammar(own)
-    parsed = js.predict(problem, problem.initial_weights, x)
-    assert parsed.symbols.lengths.tolist() == [len(known), 0]
-    assert parsed.rules.lengths.tolist() == [len(known) - 1, 0]
-
-
 def test_sparse_rows_have_as_many_values_as_indices() -> None:
     """Padded to one size they would look alike, and features would be left out in silence."""
     rows = SparseFeatures(js.ragged([[0, 1, 2], [1, 2]], 3), js.ragged([[1.0, 1.0], [1.0, 2.0]]))
@@ -227,56 +210,3 @@ def test_sparse_rows_have_as_many_values_as_indices() -> None:
         lambda: js.predict(problem, problem.initial_weights, rows),
     ):
         refused("inputs: example 0 has 3 indices and 2 values", way)
-
-
-def _own_potentials(w, x):
-    return {"scores": x["tokens"] @ w, "length": x["length"]}
-
-
-def _own_real(theta):
-    return jnp.arange(theta["scores"].shape[0]) < theta["length"]
-
-
-def _own_score(theta, y):
-    own = jnp.take_along_axis(theta["scores"], jnp.maximum(y, 0)[:, None], axis=1)[:, 0]
-    return jnp.sum(jnp.where(_own_real(theta), own, 0))
-
-
-def _own_decode(theta):
-    return jnp.where(_own_real(theta), jnp.argmax(theta["scores"], axis=1), -1)
-
-
-def _own_loss(y_true, y):
-    return jnp.sum(y_true != y).astype(jnp.float32)
-
-
-def _own_augmented(theta, y_true, scale):
-    wrong = 1 - jax.nn.one_hot(y_true, S, dtype=theta["scores"].dtype)
-    return _own_decode({**theta, "scores": theta["scores"] + scale * wrong})
-
-
-def _own_sizes(x):
-    return x["tokens"].shape[1]
-
-
-def test_a_structure_of_ones_own_says_how_its_outputs_are_padded(monkeypatch) -> None:
-    """Token by token, in several buckets and padded by hand: one optimum, the same labels."""
-    problem = js.make_problem(
-        jnp.zeros((D, S)),
-        js.Model(_own_potentials, _own_score, _own_decode, _own_loss),
-        js.Oracles(loss_augmented_decode=_own_augmented),
-        padding=js.Padding(output_sizes=_own_sizes),
-    )
-    settings = js.Settings(variant="subspace", checked_examples=0, capacity=16)
-    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
-    x, y = {"tokens": js.ragged(TOKENS), "length": Y.lengths}, Y
-    every, longest = np.arange(len(Y)), size_class(int(Y.lengths.max()))
-    whole = {**x, "tokens": x["tokens"].padded(every, longest)}
-    wanted = js.fit(problem, whole, y.padded(every, longest, -1), C=5.0, settings=settings)
-    found = js.fit(problem, x, y, C=5.0, settings=settings)
-    assert len(found.state.sets.outputs) > 1
-    assert found.status == js.Status.CONVERGED and overlap(found, wanted)
-    labels = js.predict(problem, found, x)
-    np.testing.assert_array_equal(labels.offsets, y.offsets)
-    of_padded = js.predict(problem, found, whole)
-    np.testing.assert_array_equal(labels.padded(every, longest), of_padded)

@@ -38,7 +38,7 @@ ROOM = GROWN._replace(capacity=8)
 TIMES = ("seconds", "processor_seconds", "compile_seconds")
 
 
-def classes(settings, formulation="svm1_margin", **options):
+def classes(settings, formulation="svm1_margin", C=C, **options):
     """A training of classes with these settings, to be given more options."""
 
     def train(**more):
@@ -106,9 +106,7 @@ RUNS = {
     "enumerated": classes(SWEEPS),
     "grown": classes(GROWN, max_passes=25),
     "full": classes(Settings(variant="full", working_sets="grown", capacity=4), max_passes=12),
-    "auto": classes(
-        Settings(cached_sweeps=1, block_steps=1), "svm2", tolerance=1e-5, max_passes=60
-    ),
+    "auto": classes(Settings(cached_sweeps=1), "svm2", 2000.0, tolerance=1e-5, max_passes=60),
     "hard": classes(SWEEPS, "svm0", max_passes=8),
     "sequences": sequences,
     "buckets": buckets,

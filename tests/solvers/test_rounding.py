@@ -106,15 +106,17 @@ def test_a_joint_kernel_claims_no_more_than_its_coefficients_hold():
 
 
 @pytest.mark.parametrize("formulation", SOFT)
-@pytest.mark.parametrize("C", [0.1, 100.0])
+@pytest.mark.parametrize("C", [1e-3, 0.1, 100.0])
 def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
+    """The dual variables are feasible in float32, too."""
     case = case_for(formulation, seed=5)
-    for settings in (Settings(), Settings(variant="subspace", working_sets="grown")):
+    for settings in (Settings(), Settings(variant="subspace", working_sets="grown"), FULL):
         solution = case.fit(formulation, C, "float32", settings=settings,
             max_passes=30)  # fmt: skip
         edge = Edge(case.x.astype(np.float32), case.y, case.loss, C)
         certificate, w = solution.certificate, flat(solution.weights)
         beta = dense_beta(solution.state.sets, len(case.y), 4)
+        assert dual_value(formulation, beta, *case.listed(), C, tolerance=2e-6).feasible
         primal, dual = values(edge, formulation, w, beta)
         assert abs(primal - solution.primal) <= certificate.rounding  # of the best w, any round's
         assert abs(dual - certificate.dual) <= certificate.rounding

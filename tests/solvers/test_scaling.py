@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit, ragged
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.solvers.loop.host_loop import LEFT
-from jaxstruct.solvers.n_slack.cutting_plane import FEW_INTEGERS, STALL_ROUNDS, solves_fully
-from jaxstruct.solvers.n_slack.run import State
-from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty_numbers
 from jaxstruct.solvers.objective.scaling import PASSES, ray_of
@@ -120,28 +115,6 @@ def test_blocks_search_too(x64):
         assert found.dual <= case.truth("svm1", C).objective * (1 + 1e-9)
         searches += [passed.info.oracle_calls > 2 * N for passed in seen]
     assert any(searches)
-
-
-def _stalled(integers, gap):
-    """A state of grown working sets of so many integers a slot whose gap stands still."""
-    none: Any = None
-    sets = WorkingSets(*(none for _ in WorkingSets._fields))
-    outputs = (np.zeros((integers, 2), np.int32),)
-    sets = sets._replace(losses=np.zeros((integers, 2)), gram=(np.zeros((1, 2, 2)),))
-    sets = sets._replace(outputs=outputs)
-    return State(None, sets, None, 1.0, 99, None, gaps=np.full(STALL_ROUNDS, gap))
-
-
-@pytest.mark.parametrize(
-    "integers, gap, full",
-    [
-        (FEW_INTEGERS, 2e-3, True), (FEW_INTEGERS + 1, 2e-3, False),
-        (FEW_INTEGERS + 1, 0.4, True),
-    ],
-)  # fmt: skip
-def test_newton_steps_take_over_where_their_size_is_worth_it(integers, gap, full):
-    state, resolved = _stalled(integers, gap), random_case(1).run("svm1_margin", 1.0).settings
-    assert solves_fully(resolved, FORMULATIONS["svm1_margin"], state) is full
 
 
 @pytest.mark.thorough

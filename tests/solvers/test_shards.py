@@ -13,18 +13,15 @@ from jaxstruct.solvers.checkpoints.run_state import load_solution
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.placement.mesh import deal
 from tests.lib.refusals import refused
+from tests.solvers import test_fit_in_blocks
 from tests.solvers.cases import assert_of_case, flat, padded_rows, random_case, weighted_case
 from tests.solvers.test_buckets import bucketed
+from tests.solvers.test_fit_in_blocks import SUBSPACE
 from tests.solvers.test_resuming import assert_same_end, buckets, killed_again_and_again
 from tests.solvers.test_size_classes import OUTPUT_TYPES, D, S, assert_one_optimum
 
 N, K, C = 12, 4, 5.0
-SUBSPACE = Settings(variant="subspace", working_sets="grown", capacity=4, group=2, oracle_batch=4)
-WAYS = {
-    "grown": SUBSPACE,
-    "grown, active": SUBSPACE._replace(active=3),
-    "enumerated": SUBSPACE._replace(working_sets="enumerated"),
-    "enumerated, active": SUBSPACE._replace(working_sets="enumerated", active=3),
+WAYS = test_fit_in_blocks.WAYS | {
     "full": SUBSPACE._replace(variant="full"),
     "full, enumerated": SUBSPACE._replace(variant="full", working_sets="enumerated"),
 }

@@ -165,6 +165,7 @@ def test_a_run_goes_on_from_its_checkpoint_and_not_with_other_costs(tmp_path):
     on = js.fit(problem, x, y, C=20.0, tolerance=1e-7, start=stopped)
     assert on.certificate.primal == pytest.approx(whole.certificate.primal, rel=1e-6)
     save_solution(tmp_path / "whole", whole)
+    refused("pass outputs=", load_solution, tmp_path / "whole", problem)
     read = load_solution(tmp_path / "whole", problem, y)
     assert isinstance(js.support_outputs(read).output, Choice)
     Cs = (2.0, 20.0)

@@ -10,6 +10,7 @@ import pytest
 from jaxstruct import Settings
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.cutting_plane import (
+    FEW_INTEGERS,
     STALL_ROUNDS,
     may_solve_fully,
     solves_fully,
@@ -141,6 +142,13 @@ def test_large_sets_never_change_over(way, largest, larger):
             run = Run(way, formulation)
             run.state = run.state._replace(sets=sets)
             assert (run.first_full(1.0) is not None) == wanted
+
+
+@pytest.mark.parametrize("more, gap, full", [(0, 2e-3, True), (1, 2e-3, False), (1, 0.4, True)])
+def test_large_grown_sets_change_over_far_from_the_end_alone(more, gap, full):
+    run = Run()
+    run.state = run.state._replace(sets=_sets("grown", FEW_INTEGERS + more, 2))
+    assert any([run.fully(gap) for _ in range(STALL_ROUNDS + 1)]) is full
 
 
 @pytest.mark.parametrize("way", WAYS)

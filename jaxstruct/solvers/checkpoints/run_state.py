@@ -5,7 +5,7 @@ under a temporary name and renamed, so that it is whole or absent. The header ha
 `File`, the arrays are called by where they stand in these, as "weights.['weights']" or
 "found.state.sets.losses". Weights, and outputs in containers of other kinds than tuples, lists and
 dicts, are held by their key paths: who reads them says the structure. Reading checks the digest,
-every record, and the arrays against the problem.
+the fields of every record, and weights against the problem.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.archive import Archive, Schema, check_dtype, write
@@ -91,32 +90,6 @@ def _of_sets(sets: WorkingSets) -> dict[str, Any]:
     return sets._asdict() | {"outputs": outputs}
 
 
-def _check_sets(sets: WorkingSets) -> None:
-    """Raise ValueError unless all arrays are of the same rows and slots, and floats of one type."""
-    size, dtype = sets.losses.shape, sets.losses.dtype
-    for name, leaf in sets._replace(outputs=None, gram=None)._asdict().items():
-        if leaf is not None and leaf.shape != size:
-            raise ValueError(f"{name} is of shape {leaf.shape}, expected [N, K] = {size}")
-    leaves = jax.tree.leaves(sets._replace(outputs=None))
-    floats = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    if any(leaf.dtype != dtype for leaf in floats):
-        raise ValueError(f"its floats are {sorted({str(leaf.dtype) for leaf in floats})}")
-    rows = [gram.shape[0] for gram in sets.gram]
-    buckets = [own.by_path if isinstance(own, Leaves) else own for own in sets.outputs]
-    for n, leaves in zip(rows, map(jax.tree.leaves, buckets), strict=True):
-        if sum(rows) != size[0] or any(leaf.shape[:2] != (n, size[1]) for leaf in leaves):
-            shapes = [leaf.shape for leaf in leaves]
-            raise ValueError(f"outputs are {shapes}, expected [N, K, ..], [N, K] = {size}")
-
-
-def _check_trace(trace: Trace) -> None:
-    """Raise ValueError unless its columns are of one length and their own types."""
-    kinds = [column.dtype for column in trace_of([])]
-    shapes = [column.shape for column in trace]
-    if [column.dtype for column in trace] != kinds or len({*shapes}) > 1 or len(shapes[0]) != 1:
-        raise ValueError(f"its columns are of shapes {shapes}, expected one length")
-
-
 def _run_fields(run: RunState) -> dict[str, Any]:
     return run._asdict() | {"state": None, "log": trace_of(run.log)}
 
@@ -129,9 +102,9 @@ def _run(fields: dict[str, Any]) -> RunState:
 RECORDS = {
     "solution": record_of(Solution, lambda solution: solution._asdict() | {"weights": None}),
     "state": record_of(State, _weighed),
-    "working_sets": record_of(WorkingSets, _of_sets, _check_sets),
+    "working_sets": record_of(WorkingSets, _of_sets),
     "statistics": record_of(Statistics),
-    "trace": record_of(Trace, None, _check_trace),
+    "trace": record_of(Trace),
     "certificate": record_of(Certificate),
     "fit_details": record_of(FitDetails),
     "block_details": record_of(BlockDetails),
@@ -341,17 +314,10 @@ def solution_of(
     solution = found_in(checkpoint, problem, outputs)
     with checkpoint.refusing():
         check_of_fit("what it holds", solution)
-        sets = solution.state.sets
-        if any(isinstance(bucket, Leaves) for bucket in sets.outputs):
+        if any(isinstance(bucket, Leaves) for bucket in solution.state.sets.outputs):
             raise checkpoint.error(
                 "holds outputs that are no plain arrays, tuples, lists or dicts: pass outputs=, "
                 "any outputs of the problem, to say their structure"
-            )
-        rows, every = solution.details.rows, np.arange(solution.slack.size)
-        n = len(sets.losses)
-        if rows.shape != (n,) or not np.array_equal(np.sort(rows[rows >= 0]), every):
-            raise checkpoint.error(
-                f"has rows {rows.shape}, expected [{n}] with every example once and -1 on padding"
             )
     return solution
 

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -68,30 +68,28 @@ def training_progress(
       update(passed), which shows `passed.passes`, `passed.primal` and `passed.gap`, best so far; it
       returns None, so that it never stops a run. Where `passed.info.certificate` is None the pass
       has proved nothing new, and `passed.info.estimate.gap` says where it is likely to be.
-
-    Raises:
-      ValueError: `total` or `tolerance` is not positive, or `verbose` is another value.
     """
-    for name, value in (("total", total), ("tolerance", tolerance)):
-        if value is not None and not value > 0:
-            raise ValueError(f"{name}: got {value}, expected a positive number or None.")
-    check_verbose(verbose)
     if not verbose:
         yield lambda passed: None
         return
-    track = _Track(total, tolerance)
+    track, start, due = _Track(total, tolerance), monotonic(), -math.inf
     shown = _shown(description, verbose, sys.stderr if stream is None else stream)
 
     def update(passed: Any) -> None:
+        nonlocal due
         track.add(passed)
-        if shown.is_due():
-            shown.show(track.share(), track.words())
+        if monotonic() - start >= due:
+            shown.draw(track.share(), track.words())
+            spent = monotonic() - start
+            due = spent + shown.wait(spent)
 
     try:
         with report_compiling_to(lambda name: shown.draw(track.share(), f"compiling {name}")):
             yield update
     finally:
-        shown.close(track.share(), track.ending())
+        if words := track.ending():
+            shown.draw(track.share(), words)
+        shown.end()
 
 
 def _relative(gap: float, primal: float) -> float:
@@ -176,7 +174,7 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class _Shown:
+class _Shown(NamedTuple):
     """What shows words and the filled share, now and then.
 
     Fields:
@@ -184,30 +182,9 @@ class _Shown:
       end: what to do after the last ones.
     """
 
-    def __init__(
-        self,
-        draw: Callable[[float, str], None],
-        wait: Callable[[float], float],
-        end: Callable[[], object] = lambda: None,
-    ) -> None:
-        self.draw, self._wait, self._end = draw, wait, end
-        self._start, self._due = monotonic(), -math.inf
-
-    def is_due(self) -> bool:
-        """Whether it is time to `show`."""
-        return monotonic() - self._start >= self._due
-
-    def show(self, share: float, words: str) -> None:
-        """Words; the next ones are due later."""
-        self.draw(share, words)
-        spent = monotonic() - self._start
-        self._due = spent + self._wait(spent)
-
-    def close(self, share: float, words: str) -> None:
-        """The last words, where there are any."""
-        if words:
-            self.draw(share, words)
-        self._end()
+    draw: Callable[[float, str], None]
+    wait: Callable[[float], float]
+    end: Callable[[], object] = lambda: None
 
 
 def _shown(description: str, verbose: bool | str, stream: TextIO) -> _Shown:

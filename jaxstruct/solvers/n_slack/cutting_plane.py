@@ -22,6 +22,7 @@ from jaxstruct.core.compiling import time_part
 from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.n_slack import rounds
 from jaxstruct.solvers.n_slack.oracle_pass import Calls, OracleReport, PassCounts
+from jaxstruct.solvers.n_slack.proximal_newton import NEWTON_STEPS
 from jaxstruct.solvers.n_slack.run import Info, Run, State, named_slots, own_weights
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
@@ -211,12 +212,11 @@ def grown_round(
 
 def full_round(now: rounds.OpenRound, state: State) -> tuple[State, np.ndarray, np.ndarray]:
     """One proximal Newton step: (state, terms of |w|^2, terms of |Phi beta|^2)."""
-    settings, place = now.run.settings, now.run.placement
+    place = now.run.placement
     w, span = (None, state.sets.multipliers) if state.span is None else (state.weights, state.span)
     given = w, span, state.sets, np.asarray(state.sigma, span.dtype), now.clock
-    newton = partial(place.newton, settings.newton, *given)
-    found = time_part(now.seconds, "newton", newton)
-    solved = int(found.newton_steps) < settings.newton.newton_steps
+    found = time_part(now.seconds, "newton", partial(place.newton, *given))
+    solved = int(found.newton_steps) < NEWTON_STEPS
     whole = float(found.length) > NEARLY_WHOLE
     factor = LONGER if solved and whole else 1.0 if whole else SHORTER
     sigma = min(max(state.sigma * factor, 1.0), LONGEST)

@@ -31,7 +31,16 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, plane_coefficients
-from jaxstruct.solvers.settings import NewtonOptions
+
+NEWTON_STEPS, TOLERANCE = 4, 0.5
+"""Newton steps a proximal step at most. Newton ends when
+|grad phi|^2 <= TOLERANCE sum_i |b_i - beta_i|^2 / sigma_i."""
+
+CG_STEPS, CG_TOLERANCE = 30, 0.3
+"""Iterations of conjugate gradients a Newton step, at most and down to this part of |e_0|."""
+
+LINE_TRIALS = 12
+"""Halvings of a Newton step at most."""
 
 
 @jax.tree_util.register_static
@@ -219,9 +228,8 @@ def _conjugate_gradients(
     free: Array,
     e0_squared: Array,
     e0_image: Array,
-    options: NewtonOptions,
 ) -> _Vector:
-    """d of (I + Phi D Phi') d = e_0, to cg_tolerance of |e_0|; D = sigma P on the face."""
+    """d of (I + Phi D Phi') d = e_0, to `CG_TOLERANCE` of |e_0|; D = sigma P on the face."""
     inner = partial(_inner, blocks, e0_squared=e0_squared, e0_image=e0_image)
 
     def body(state: tuple) -> tuple:
@@ -237,19 +245,17 @@ def _conjugate_gradients(
 
     def goes_on(state: tuple) -> Array:
         count, _, _, _, rho = state
-        return (count < options.cg_steps) & (rho > goal)
+        return (count < CG_STEPS) & (rho > goal)
 
     nothing = jnp.zeros_like(e0_image)
     r = _Vector(jnp.ones_like(e0_squared), nothing, e0_image)
     d = _Vector(jnp.zeros_like(e0_squared), nothing, nothing)
-    goal = options.cg_tolerance**2 * e0_squared
+    goal = CG_TOLERANCE**2 * e0_squared
     _, d, *_ = jax.lax.while_loop(goes_on, body, (0, d, r, r, e0_squared))
     return d
 
 
-def _newton_direction(
-    problem: Problem, options: NewtonOptions, blocks: Blocks, free: Array, e0: Residual
-) -> Array:
+def _newton_direction(problem: Problem, blocks: Blocks, free: Array, e0: Residual) -> Array:
     """[N, K] the direction's multipliers; CG runs on a third of a large single bucket if it can.
 
     Shards of a mesh, which have to take the same way, never do.
@@ -266,12 +272,12 @@ def _newton_direction(
         real = jnp.arange(capacity) < count
         part = jax.tree.map(lambda leaf: leaf[index], blocks)
         face = free[index] & real[:, None]
-        d = _conjugate_gradients(problem, part, face, length, image[index], options)
+        d = _conjugate_gradients(problem, part, face, length, image[index])
         return (d.along * residual).at[jnp.where(real, index, n)].add(d.z, mode="drop")
 
     def whole() -> Array:
         face = free & active[:, None]
-        d = _conjugate_gradients(problem, blocks, face, length, image, options)
+        d = _conjugate_gradients(problem, blocks, face, length, image)
         return d.along * residual + d.z
 
     if len(blocks.inputs) > 1 or n <= FEW_BLOCKS or blocks.axes.names:
@@ -280,16 +286,11 @@ def _newton_direction(
 
 
 def _newton_step(
-    problem: Problem,
-    options: NewtonOptions,
-    blocks: Blocks,
-    beta: Array,
-    now: Iterate,
-    e0: Residual,
+    problem: Problem, blocks: Blocks, beta: Array, now: Iterate, e0: Residual
 ) -> Iterate:
     """One Newton step with backtracking on phi; the line costs no further potentials."""
     free = (now.b > 0) & allowed_slots(blocks)
-    change = _newton_direction(problem, options, blocks, free, e0).at[:, 0].set(0)
+    change = _newton_direction(problem, blocks, free, e0).at[:, 0].set(0)
     direction = multiples(problem, blocks, change)
     slope_image = images_of(problem, direction, blocks)
     slope = -summed(blocks, jnp.sum(e0.multipliers * slope_image))
@@ -305,7 +306,7 @@ def _newton_step(
 
     def poor(state: tuple) -> Array:
         count, t, new = state
-        return (count <= options.line_trials) & ~(new.value <= now.value + 1e-4 * t * slope)
+        return (count <= LINE_TRIALS) & ~(new.value <= now.value + 1e-4 * t * slope)
 
     # The first trial is of t = 1, and inside the loop: compiled once.
     two = jnp.full((), 2, beta.dtype)
@@ -371,7 +372,6 @@ def _ascend(problem: Problem, blocks: Blocks, beta: Array, b: Array) -> tuple[Ar
 
 def proximal_newton_pass(
     problem: Problem,
-    options: NewtonOptions,
     task: Task,
     w: PyTree,
     span: Array,
@@ -383,7 +383,6 @@ def proximal_newton_pass(
     """One proximal step on the dual over all working sets.
 
     Args:
-      options: static limits.
       w, span: where Newton starts, w = Phi span; w None to be made of the span.
       sets: with the dual variables beta, the centre of the proximal term.
       sigma: its length, in units of each block's own curvature.
@@ -400,11 +399,11 @@ def proximal_newton_pass(
         count, now, e0 = state
         moves = jnp.where(used, (now.b - beta) ** 2 / blocks.sigma[:, None], 0)
         moved = summed(blocks, jnp.sum(moves))
-        return (count < options.newton_steps) & (squared(blocks, e0) > options.tolerance * moved)
+        return (count < NEWTON_STEPS) & (squared(blocks, e0) > TOLERANCE * moved)
 
     def body(state: tuple) -> tuple:
         count, now, e0 = state
-        new = _newton_step(problem, options, blocks, beta, now, e0)
+        new = _newton_step(problem, blocks, beta, now, e0)
         return count + 1, new, residual_of(problem, blocks, new)
 
     count, last, _ = jax.lax.while_loop(
@@ -424,4 +423,4 @@ def proximal_newton_pass(
     )
 
 
-newton_program = program(proximal_newton_pass, static_argnums=1)
+newton_program = program(proximal_newton_pass)

@@ -28,13 +28,7 @@ from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms, roundings_of_rows
 from jaxstruct.solvers.objective.formulations import Formulation, Penalty
 from jaxstruct.solvers.objective.scaling import Ray
-from jaxstruct.solvers.settings import (
-    NewtonOptions,
-    ResolvedSettings,
-    Settings,
-    VisitOptions,
-    enumerates,
-)
+from jaxstruct.solvers.settings import ResolvedSettings, Settings, VisitOptions, enumerates
 from jaxstruct.solvers.validation.oracle_rules import Sample
 
 
@@ -180,14 +174,12 @@ class OneDevice:
         """`sweeps.sweeps_pass` on parts that meet so often a sweep."""
         return sweeps_program(self.planes, options, self.task, *given)
 
-    def newton(
-        self, options: NewtonOptions, w: PyTree | None, span: Array, sets: Any, *given: Any
-    ) -> NewtonResult:
+    def newton(self, w: PyTree | None, span: Array, sets: Any, *given: Any) -> NewtonResult:
         """`proximal_newton.proximal_newton_pass`; w: None to be made of the span, which is that of
         the multipliers then: of these, without what moves have rounded."""
         if w is None:
             w = rebuilt_weights(self.problem, self.task, sets, self.every_batch[0])
-        return newton_program(self.problem, options, self.task, w, span, sets, *given)
+        return newton_program(self.problem, self.task, w, span, sets, *given)
 
     # What moves arrays between host and devices, and between orders of rows.
 
@@ -244,8 +236,8 @@ FEW_OUTPUTS = 32
 """Enumerated working sets of no more slots are swept whole, by one program."""
 
 ENUMERATED, GROWN = (40, 0.1, 2, 8), (50, 0.2, 10, 24)
-"""Of such working sets, where the settings leave it open: sweeps a round at most, the part of the
-first one's gain at which they end, pairwise steps a visit, slots an example that sweeps see.
+"""Of such working sets: sweeps a round at most, the part of the first one's gain at which they
+end, pairwise steps a visit, slots an example that sweeps see; settings may say the first and last.
 
 Enumerated sets gain by cheap visits and few rounds: digits at C/n = 1 took .27 s so, .40 with ten
 steps and ten sweeps that end at a fifth. With grown sets a path of eight values of C over 300 OCR
@@ -306,18 +298,16 @@ def resolved_settings(
         active = settings.active or 0
     if settings.variant == "full" or active >= slots:
         active = 0
-    whole = enumerated and not active  # sweeps see all that there is
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    usual = {"cached_sweeps": sweeps, "fading": fading, "block_steps": steps}
-    usual["coverage"] = WHOLE_COVERAGE if whole else COVERAGE
-    given = {name: value for name, value in settings._asdict().items() if value is not None}
-    made: dict[str, Any] = usual | given
-    made |= {
+    made: dict[str, Any] = settings._asdict() | {
         "enumerated": enumerated,
         "capacity": capacity_of(problem, settings, task.outputs, dtype.itemsize),
         "oracle_batch": batch,
-        "visits": VisitOptions(group, made["block_steps"], made["fading"]),
+        "visits": VisitOptions(group, steps, fading),
+        "cached_sweeps": sweeps if settings.cached_sweeps is None else settings.cached_sweeps,
         "active": active,
+        # of enumerated sets that are seen whole sweeps see all that there is
+        "coverage": WHOLE_COVERAGE if enumerated and not active else COVERAGE,
         "checked_examples": checked,
         "synchronisations": settings.synchronisations or max(FEWEST_SYNCHRONISATIONS, shards),
     }

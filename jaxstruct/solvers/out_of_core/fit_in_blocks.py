@@ -19,7 +19,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
@@ -36,18 +35,8 @@ from jaxstruct.solvers.checkpoints.run_state import (
     previous_of,
 )
 from jaxstruct.solvers.checkpoints.session import CheckpointSession, Content, prepare_folder
-from jaxstruct.solvers.loop.host_loop import (
-    Method,
-    Progress,
-    Round,
-    RunState,
-    StartCounters,
-    begin,
-    notifying_callback,
-    run_state_at,
-    solve,
-    statistics,
-)
+from jaxstruct.solvers.loop import host_loop
+from jaxstruct.solvers.loop.host_loop import Method, Progress, Round, RunState, StartCounters
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
 from jaxstruct.solvers.objective.formulations import Formulation
@@ -219,7 +208,8 @@ def fit_in_blocks(
             session = CheckpointSession(checkpoint, seconds, own, content, Processes())
             if resume:
                 session.read(problem)
-        return _train(ascent, predicted, session, notifying_callback(Processes(), show, callback))
+        notify = host_loop.notifying_callback(Processes(), show, callback)
+        return _train(ascent, predicted, session, notify)
 
 
 def _train(
@@ -229,8 +219,8 @@ def _train(
     notify: Callable[[Progress], bool | None],
 ) -> Solution:
     """The host loop from its beginning, or from where the session has found the run."""
-    state, counters, found = ascent.begin(), begin(), session and session.found
-    first = run_state_at(state, state.weights)
+    state, counters, found = ascent.begin(), host_loop.begin(), session and session.found
+    first = host_loop.run_state_at(state, state.weights)
     if found is not None:
         if found.run is None or found.counters is None:
             return found.solution
@@ -240,12 +230,14 @@ def _train(
         cache, form, best = ascent.cache, ascent.formulation, now.best
         status = confirm(status, ascent.problem, form, ascent.run.sample, best.weights)
         kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
-        counts = statistics(now, counters, kept, support, now.state.capacity)
+        counts = host_loop.statistics(now, counters, kept, support, now.state.capacity)
         details = BlockDetails(ascent.blocks.count, predicted)
         return solution_of_run(best, status, counts, form.name, ascent.rules.C, details=details)
 
     given = ascent.method(), first, ascent.rules, counters, notify
-    return solution_of(*solve(*given)) if session is None else session.solve(*given, solution_of)
+    if session is not None:
+        return session.solve(*given, solution_of)
+    return solution_of(*host_loop.solve(*given))
 
 
 @contextlib.contextmanager
@@ -280,11 +272,6 @@ def _checked_count(
         raise ValueError(
             'settings.variant is "full", but a block of the examples has no Newton step over all '
             'working sets: use "auto" or "subspace", or fit, where memory allows'
-        )
-    if isinstance(inputs, Buckets) or isinstance(outputs, Buckets):
-        raise ValueError(
-            "inputs and outputs are in buckets already: give the examples as they are, arrays or "
-            "Ragged stores, of which blocks are made here"
         )
     n = checked_examples(inputs, outputs, example_weights)
     checked_size("block_bytes", block_bytes)

@@ -37,14 +37,7 @@ def joint_buckets(
       ValueError: the examples of a process do not fit the problem, or not those of the others.
     """
     # what decides who asks the others for lengths
-    buckets = len(inputs.parts) if isinstance(inputs, Buckets) else None
-    stores = len(ragged_leaves(inputs))
-    processes.check_alike(
-        {
-            "the number of buckets of inputs": buckets,
-            "the number of ragged stores of inputs": stores,
-        }
-    )
+    processes.check_alike({"the number of ragged stores of inputs": len(ragged_leaves(inputs))})
     others = _others(processes)
     x, y = processes.agree(
         lambda: checked_buckets(problem, inputs, outputs, example_weights, others)

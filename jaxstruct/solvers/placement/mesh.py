@@ -39,7 +39,7 @@ from jaxstruct.solvers.n_slack.task import Places, Task, sizes_of
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms
 from jaxstruct.solvers.placement.exchange import Exchange, exchanging_pass
-from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
+from jaxstruct.solvers.settings import VisitOptions
 
 
 def _along(mesh: Mesh, tree: PyTree) -> PyTree:
@@ -102,17 +102,15 @@ def sweeps_on_shards(
     )(problem, task, w, *given)  # fmt: skip
 
 
-def newton_on_shards(
-    problem: Problem, options: NewtonOptions, mesh: Mesh, *given: Any
-) -> NewtonResult:
+def newton_on_shards(problem: Problem, mesh: Mesh, *given: Any) -> NewtonResult:
     """`proximal_newton_pass` over all shards; w is made of the span.
 
-    given: what the pass takes after its options, but for w.
+    given: what the pass takes after the problem, but for w.
     """
 
     def own(problem: Problem, task: Task, *own: Any) -> NewtonResult:
         of_mesh = partial(proximal_newton_pass, axes=Axes(tuple(mesh.axis_names)))
-        return of_mesh(problem, options, task, None, *own)
+        return of_mesh(problem, task, None, *own)
 
     specs, same = _along(mesh, given), PartitionSpec()
     numbers, weights = PartitionSpec(mesh.axis_names), _on_all(problem.initial_weights)
@@ -125,7 +123,7 @@ def newton_on_shards(
 
 oracle_shards_program = program(oracle_on_shards, static_argnums=(1, 2), donate_argnums=(5, 6))
 sweeps_shards_program = program(sweeps_on_shards, static_argnums=(1, 2, 3), donate_argnums=10)
-newton_shards_program = program(newton_on_shards, static_argnums=(1, 2))
+newton_shards_program = program(newton_on_shards, static_argnums=1)
 
 
 def deal(sizes: np.ndarray, shards: int, rows: int) -> np.ndarray:
@@ -249,9 +247,9 @@ class Shards(OneDevice):
             self.planes, options, self.mesh, synchronisations, self.task, *given
         )
 
-    def newton(self, options: NewtonOptions, w: PyTree | None, *given: Any) -> NewtonResult:
+    def newton(self, w: PyTree | None, *given: Any) -> NewtonResult:
         """`newton_on_shards` here, which makes w of the span in any case."""
-        return newton_shards_program(self.problem, options, self.mesh, self.task, *given)
+        return newton_shards_program(self.problem, self.mesh, self.task, *given)
 
     def put(self, tree: PyTree) -> PyTree:
         """Arrays over the rows of this process, on its shards; scalars on all devices."""

@@ -255,17 +255,15 @@ def check_integer_outputs(outputs: PyTree) -> None:
 def check_weights(problem: contract.Problem, weights: PyTree, name: str = "weights") -> None:
     """Raise ValueError unless weights have the structure, shapes and dtypes of the problem's."""
     wanted = problem.initial_weights
-    if jax.tree.structure(weights) != jax.tree.structure(wanted):
+    fits = jax.tree.structure(weights) == jax.tree.structure(wanted) and all(
+        np.shape(leaf) == mine.shape and jnp.result_type(leaf) == mine.dtype
+        for mine, leaf in zip(jax.tree.leaves(wanted), jax.tree.leaves(weights), strict=True)
+    )
+    if not fits:
         raise ValueError(
             f"{name} must be a pytree as problem.initial_weights, {outline(wanted)}, got "
             f"{outline(weights)}: they are of another problem"
         )
-    for mine, leaf in zip(jax.tree.leaves(wanted), jax.tree.leaves(weights), strict=True):
-        if np.shape(leaf) != mine.shape or jnp.result_type(leaf) != mine.dtype:
-            raise ValueError(
-                f"{name} must be {outline(wanted)} as problem.initial_weights, got "
-                f"{outline(weights)}: they are of another problem"
-            )
 
 
 def outline(tree: PyTree) -> str:
@@ -298,8 +296,6 @@ def checked_buckets(
       others: of `padding.bucketed`. dual: whether inner products of planes will be asked for.
     """
     check_is_problem(problem)
-    if isinstance(inputs, Buckets) != isinstance(outputs, Buckets):
-        raise ValueError("inputs and outputs must both be Buckets, or neither")
     if not isinstance(inputs, Buckets):
         checked_examples(inputs, outputs, example_weights)
         inputs, outputs = bucketed(problem.padding, inputs, outputs, others, dual)
@@ -343,13 +339,12 @@ def checked_inputs(problem: contract.Problem, inputs: PyTree) -> Buckets:
     Its `NoOutput` names all of the inputs without an output.
     """
     check_is_problem(problem)
-    if not isinstance(inputs, Buckets):
-        if rows_in("inputs", inputs) == 0:
-            raise ValueError("inputs is empty: there is nothing to predict")
-        check_inputs(inputs)
-        inputs = bucketed_inputs(problem.padding, inputs)
+    if rows_in("inputs", inputs) == 0:
+        raise ValueError("inputs is empty: there is nothing to predict")
+    check_inputs(inputs)
+    buckets = bucketed_inputs(problem.padding, inputs)
     none: list[NoOutput] = []
-    for x, index in zip(inputs.parts, inputs.index, strict=True):
+    for x, index in zip(buckets.parts, buckets.index, strict=True):
         try:
             check_bucket(problem, x, None, index)
         except NoOutput as error:
@@ -359,4 +354,4 @@ def checked_inputs(problem: contract.Problem, inputs: PyTree) -> Buckets:
             np.concatenate([each.which for each in none]),
             [reason for each in none for reason in each.reasons],
         )
-    return inputs
+    return buckets
