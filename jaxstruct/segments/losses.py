@@ -17,7 +17,6 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import check_choice
 from jaxstruct.core.contract import Truth, output_of
 from jaxstruct.core.loss_functions import sum_of_costs
 from jaxstruct.core.static import static
@@ -53,12 +52,6 @@ class SegmentLoss:
                 f'the loss {self.name!r} does not add up over tokens: take loss="hamming" or '
                 '"normalised_hamming"'
             )
-
-
-def segment_loss(name: str, outside: int | None, most_segments: int, dtype: str) -> SegmentLoss:
-    """The loss of a name; ValueError for one that there is not."""
-    check_choice("loss", name, NAMES)
-    return SegmentLoss(name, outside, most_segments, dtype)
 
 
 def counted(loss: SegmentLoss, y: Array) -> Array:
@@ -130,11 +123,6 @@ def pair_steps(loss: SegmentLoss, y_true: Array, lengths: int, labels: int) -> A
     right = (wrong_tokens(right_codes(y_true, labels), lengths) == 0) & ends[..., None]
     steps = 1 + right.astype(jnp.int32)
     return steps if loss.outside is None else steps.at[..., loss.outside].set(0)
-
-
-def hamming_targets(levels: int, lengths: int) -> np.ndarray:
-    """[L + 1, H] the level h + c after c wrong tokens."""
-    return np.arange(lengths + 1)[:, None] + np.arange(levels)
 
 
 def pairs(most: int) -> np.ndarray:

@@ -83,5 +83,5 @@ def test_refusals_name_the_place():
     with refused(r"segments\[0\] leaves token 1 in no segment"):
         prepare([[["a"], ["b"]]], [[(0, 1, "X")]], classes=["X"])
     encoding = prepare(X, SPANS).encoding
-    with refused(r"segments\[0\] has the label 'ORG'.*have it among those of training"):
+    with refused(r"segments\[0\]: label\[0\]: 'ORG' is none of .*have it among the classes of"):
         encoding.outputs([[(0, 1, "ORG")]], [2])

@@ -116,10 +116,7 @@ def read_grammar(
     trees = as_list("trees", trees, "several Trees: read_trees(text), or [tree]")
     for row, tree in enumerate(trees):
         check_tree(tree, f"trees[{row}]")
-    check_binarisation(binarisation)
     uncounted = as_list("uncounted", uncounted, "several labels, such as ('ROOT',)")
-    if not trees:
-        raise ValueError("trees: got none, expected at least one to read a grammar off")
     frequent = None
     if unknown_words is not None:
         check_unknown_words(unknown_words)

@@ -172,19 +172,14 @@ def tags(tree: Tree) -> tuple[str, ...]:
 
 def node_spans(tree: Tree) -> list[tuple[Tree, int, int]]:
     """Returns (node, begin, end) of every node in preorder, leaves included."""
-    sizes: list[int] = []
-    fold(tree, lambda node, parts: _size(node, parts, sizes))
+    order, sizes = preorder(tree), {}
+    for node in reversed(order):
+        sizes[id(node)] = node.is_leaf + sum(sizes[id(child)] for child in node.children)
     begin, spans = 0, []
-    for node, size in zip(preorder(tree), reversed(sizes), strict=True):
-        spans.append((node, begin, begin + size))
+    for node in order:
+        spans.append((node, begin, begin + sizes[id(node)]))
         begin += node.is_leaf
     return spans
-
-
-def _size(node: Tree, parts: list[int], sizes: list[int]) -> int:
-    """The number of leaves below a node, noted in the order of the fold."""
-    sizes.append(1 if node.is_leaf else sum(parts))
-    return sizes[-1]
 
 
 def constituents(tree: Tree) -> list[Constituent]:

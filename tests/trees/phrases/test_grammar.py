@@ -74,21 +74,17 @@ def test_grammar_by_hand() -> None:
     }  # fmt: skip
 
 
-def test_arrays_are_sorted_and_typed() -> None:
-    grammar = read_grammar(random_trees(10, 200), Binarisation("left", 1))
+@pytest.mark.parametrize("options", [Binarisation(), Binarisation("right", 0),
+                                     Binarisation("left", 1)])  # fmt: skip
+def test_counts_are_those_of_the_trees(options: Binarisation) -> None:
+    """Rules and terminals are sorted, counts are 64 bits."""
+    trees = random_trees(11, 200)
+    grammar = read_grammar(trees, options)
     for rules in (grammar.binary_rules, grammar.lexical_rules):
-        assert rules.dtype == np.int32
         rows = [tuple(row) for row in rules.tolist()]
-        assert rows == sorted(set(rows))
+        assert rules.dtype == np.int32 and rows == sorted(set(rows))
     assert grammar.binary_counts.dtype == grammar.lexical_counts.dtype == np.int64
     assert list(grammar.terminals) == sorted(grammar.terminals)
-
-
-@pytest.mark.parametrize("memory", [None, 0, 1])
-def test_counts_are_those_of_the_trees(memory: int | None) -> None:
-    trees = random_trees(11, 200)
-    options = Binarisation("right", memory)
-    grammar = read_grammar(trees, options)
     wanted = Counter(
         (node.label, *(child.label for child in node.children))
         for tree in trees
