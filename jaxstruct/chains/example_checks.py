@@ -27,7 +27,7 @@ _KINDS = (
 )
 SEQUENCES = 64
 """Of so many sequences token Gram matrices are computed again by the validation, at most: of 30
-tokens with 20 sparse features each in some .06 s."""
+tokens with 20 sparse features each in .02 s."""
 _TOLERANCE = 1e-3
 """How far a given inner product may be off, in units of the norms: float32 sums are."""
 

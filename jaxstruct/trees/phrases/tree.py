@@ -172,14 +172,14 @@ def tags(tree: Tree) -> tuple[str, ...]:
 
 def node_spans(tree: Tree) -> list[tuple[Tree, int, int]]:
     """Returns (node, begin, end) of every node in preorder, leaves included."""
-    order, sizes = preorder(tree), {}
+    order, ends, spans = preorder(tree), [], []
+    begin = len([node for node in order if not node.children])
     for node in reversed(order):
-        sizes[id(node)] = node.is_leaf + sum(sizes[id(child)] for child in node.children)
-    begin, spans = 0, []
-    for node in order:
-        spans.append((node, begin, begin + sizes[id(node)]))
-        begin += node.is_leaf
-    return spans
+        first = len(ends) - len(node.children)
+        begin -= not node.children
+        ends[first:] = [ends[first] if node.children else begin + 1]  # that of its last child
+        spans.append((node, begin, ends[first]))
+    return spans[::-1]
 
 
 def constituents(tree: Tree) -> list[Constituent]:
