@@ -141,24 +141,18 @@ def pair_targets(most: int) -> np.ndarray:
     ])  # fmt: skip
 
 
-def pairs_kept(loss: SegmentLoss, tokens: int) -> int:
-    """N of the levels of sequences of T positions, T where all m have levels of their own."""
-    return min(loss.most_segments, tokens)
-
-
-def bounding_levels(loss: SegmentLoss, tokens: int) -> np.ndarray | None:
-    """[H] bool, True of the levels of f1 that only bound; None where there is none."""
-    kept = pairs_kept(loss, tokens)
-    return pairs(kept)[:, 0] == kept if loss.name == "f1" and kept < tokens else None
+def bounding_pairs(most: int, tokens: int) -> np.ndarray:
+    """[H] bool, True of the pairs of f1 that only bound, none where all m have their own."""
+    return (pairs(most)[:, 0] == most) & (most < tokens)
 
 
 def level_losses(loss: SegmentLoss, y_true: Array) -> Array:
     """[H] Delta of each level."""
     T = y_true.shape[0]
     if loss.name == "f1":
-        m, p = pairs(pairs_kept(loss, T)).T
-        bounding = bounding_levels(loss, T)
-        m = m if bounding is None else np.where(bounding, T, m)
+        kept = min(loss.most_segments, T)
+        m, p = pairs(kept).T
+        m = np.where(bounding_pairs(kept, T), T, m)
         found = f1_loss(jnp.sum(counted(loss, y_true)), jnp.asarray(m), jnp.asarray(p))
         return jnp.maximum(jnp.asarray(found, loss.dtype), 0)  # p > g is no level
     levels = jnp.arange(T + 1 if loss.additive else 2)

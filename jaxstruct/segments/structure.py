@@ -232,23 +232,23 @@ def _best_by_level(
         return jnp.where(offsets[1] > -jnp.inf, _best_wrong(tables, theta, y_true), y_true)
     T, L, S = potentials.segments.shape
     if loss.name == "f1":
-        kept = losses.pairs_kept(loss, T)
+        kept = min(loss.most_segments, T)
+        bounding = losses.bounding_pairs(kept, T)
         steps, targets = losses.pair_steps(loss, y_true, L, S), losses.pair_targets(kept)
         true = jnp.all(losses.pairs(kept) == jnp.sum(losses.counted(loss, y_true)), axis=1)
     else:
         steps = losses.wrong_tokens(losses.right_codes(y_true, S), L)
         targets = np.arange(L + 1)[:, None] + np.arange(T + 1)  # level h + c after c wrong tokens
-        true = jnp.arange(T + 1) == 0
+        true, bounding = jnp.arange(T + 1) == 0, np.zeros(T + 1, bool)
     rule = Levels(targets)
     found = forward(rule, potentials, length, steps)
     real = ~true & (found.total > -jnp.inf)
     values = jnp.where(real, offsets + slopes * jnp.where(real, found.total, 0), -jnp.inf)
-    bounding = losses.bounding_levels(loss, T)
-    own = values if bounding is None else jnp.where(bounding, -jnp.inf, values)
+    own = jnp.where(bounding, -jnp.inf, values)
     level = jnp.argmax(own)
     y = trace_back(rule, potentials, length, found, level)
     y = jnp.where(own[level] > -jnp.inf, y, y_true)
-    return y if bounding is None else Bounded(y, jnp.max(values))
+    return Bounded(y, jnp.max(values)) if bounding.any() else y
 
 
 def _initial_weights(
