@@ -94,7 +94,7 @@ def test_tree_oracles(name):
     """Odd seeds have integer potentials."""
     several = []
     for seed in (2, 3):
-        given = trees.cases(trees.OVER_SPANS, FEW_TOKENS, seed)
+        given = trees.cases(trees.OWN, FEW_TOKENS, seed)
         potentials = trees.as_dtype(given.potentials, "float32")
         axes, arguments = [None, given.axes, 0], [given.rules, potentials, given.length]
         if name == "levels":

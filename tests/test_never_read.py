@@ -27,9 +27,9 @@ from jaxstruct.assignments.oracles.k_best import best_wrong_matching, k_best_mat
 from jaxstruct.assignments.oracles.matching import best_matching
 from jaxstruct.assignments.potentials import MatchingTheta
 from jaxstruct.chains.label_parts import ChainTheta
-from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
 from jaxstruct.chains.structure import chain
+from jaxstruct.core.semiring import Levels
 from jaxstruct.dependencies.potentials import Parse, real_arcs
 from jaxstruct.dependencies.structure import TreeTheta
 from jaxstruct.graphs.elimination import elimination
@@ -46,7 +46,7 @@ from jaxstruct.graphs.oracles import (
 from jaxstruct.graphs.oracles import k_best as graphs_k_best
 from jaxstruct.rankings.oracles import contingency, orders
 from jaxstruct.rankings.structure import SampleTheta
-from jaxstruct.segments.oracles.decoding import level_scores
+from jaxstruct.segments.oracles.semi_markov import forward
 from jaxstruct.trees.oracles import inside_outside, k_best_trees
 from tests.dependencies.cases import prepared, treebank
 from tests.graphs.random_graphs import stacked_plans
@@ -103,7 +103,6 @@ def _chains(second: bool, by_step: bool) -> Case:
         "k best": lambda p: chains.k_best(p, N, 4),
         "levels": lambda p: hamming_levels(p, y, N, 4),
         "best of levels": lambda p: best_of_levels(p, y, N, offsets, slopes),
-        "augmented": lambda p: chains.viterbi(loss_augmented(p, y, N, jnp.ones(T), 1.0), N),
         "log Z": _slopes(lambda p: chains.log_partition(p, N)),
         "marginals": lambda p: chains.marginals(p, N),
         "sample": lambda p: chains.sample(p, N, KEY),
@@ -122,7 +121,7 @@ def _segments() -> Case:
         "best": _slopes(lambda p: segments.viterbi(p, N).score),
         "codes": lambda p: segments.viterbi(p, N).codes,
         "k best": lambda p: segments.k_best(p, N, 4),
-        "levels": lambda p: level_scores(_of_jax(p), N, steps, targets)[1].total,
+        "levels": lambda p: forward(Levels(targets), _of_jax(p), N, steps).total,
         "log Z": _slopes(lambda p: segments.log_partition(p, N)),
         "marginals": lambda p: segments.marginals(p, N),
         "sample": lambda p: segments.sample(p, N, KEY),
@@ -136,14 +135,13 @@ def _trees(by_span: bool) -> Case:
     begin, end = np.arange(T)[:, None, None], np.arange(T)[None, :, None]
     spans = (begin < end) & (end < N)
     given = trees.TreePotentials(
-        _numbers(T, symbols), _numbers(T, T, R) if by_span else _numbers(R), _numbers(symbols),
+        _numbers(T, symbols), _numbers(R), _numbers(symbols),
         _numbers(T, T, symbols) if by_span else None,
     )  # fmt: skip
     read = jax.tree.map(lambda leaf: np.ones(leaf.shape, bool), given)
     read = read._replace(lexical=np.broadcast_to(begin[:, 0] < N, (T, symbols)))
     if by_span:
-        over = [np.broadcast_to(spans, (T, T, size)) for size in (R, symbols)]
-        read = read._replace(rules=over[0], spans=over[1])
+        read = read._replace(spans=np.broadcast_to(spans, (T, T, symbols)))
     return Case(given, read, {
         "best": _slopes(lambda p: k_best_trees.cky(rules, p, N).score),
         "tree": lambda p: k_best_trees.cky(rules, p, N).tree,

@@ -11,17 +11,12 @@ from jaxstruct.chains.iob2 import (
 )
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.losses import label_weights
-from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
 from jaxstruct.chains.oracles.sums import log_partition, marginals, sample
 from jaxstruct.chains.potentials import ChainPotentials, score_labels
-from jaxstruct.chains.structure import (
-    chain,
-    chain_inputs,
-    chain_potentials,
-)
-from jaxstruct.chains.token_features import KernelTokens, kernel_token_inputs, token_gram
+from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
+from jaxstruct.chains.token_features import KernelTokens, token_gram
 
 __all__ = [
     "KernelChainEncoding",
@@ -44,10 +39,8 @@ __all__ = [
     "hamming_levels",
     "iob2_spans",
     "k_best",
-    "kernel_token_inputs",
     "label_weights",
     "log_partition",
-    "loss_augmented",
     "marginals",
     "sample",
     "score_labels",

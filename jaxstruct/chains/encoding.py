@@ -84,12 +84,15 @@ class ChainEncoding(NamedTuple):
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
     ) -> list[Table]:
         """The features of each label, transitions, and what else the options made weights of."""
-        w, labels, names = weights, self.codec.texts, self.features.names
-        radius = options.get("window", 0)
-        if radius:
-            places = range(-radius, radius + 1)
-            names = tuple(f"{name} [{at:+d}]" if at else name for at in places for name in names)
-        return weights_by_name(names, labels, w, largest)
+        names = names_in_window(self.features, options)
+        return weights_by_name(names, self.codec.texts, weights, largest)
+
+
+def names_in_window(features: FeatureEncoding, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The features of a token, then with the option `window` those of its neighbours, too."""
+    radius = options.get("window", 0)
+    at = [f" [{place:+d}]" if place else "" for place in range(-radius, radius + 1)]
+    return tuple(f"{name}{place}" for place in at for name in features.names)
 
 
 def weights_by_name(

@@ -76,6 +76,14 @@ class ChainLoss(NamedTuple):
     kind: LossKind
     units: Array | None = None
 
+    def check_additive(self) -> None:
+        """Raise ValueError where no position has a share of its own in the loss."""
+        if self.costs is None:
+            raise ValueError(
+                'the loss of the chain does not add up over positions: take loss="hamming", '
+                '"normalised_hamming" or [S, S] costs'
+            )
+
 
 def _count(level: Array, length: Array) -> Array:
     del length

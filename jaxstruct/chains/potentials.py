@@ -40,11 +40,6 @@ class ChainPotentials(NamedTuple):
     triples: Array | None = None
 
 
-def sequence_mask(length: Array, positions: int) -> Array:
-    """[T] bool: the positions before `length`."""
-    return jnp.arange(positions) < length
-
-
 def _entries(table: Array, labels: list[Array]) -> Array:
     """Entries of a constant or a time-varying table at consecutive labels."""
     if table.ndim == len(labels):
@@ -84,4 +79,4 @@ def score_labels(potentials: ChainPotentials, labels: Array, length: Array) -> A
       The score, a scalar.
     """
     parts = score_parts(potentials, labels, length)
-    return jnp.sum(jnp.where(sequence_mask(length, len(parts)), parts, 0))
+    return jnp.sum(jnp.where(jnp.arange(len(parts)) < length, parts, 0))

@@ -35,7 +35,6 @@ from jaxstruct.chains.losses import (
     position_costs,
     units_at,
 )
-from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.decoding import viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
@@ -44,11 +43,10 @@ from jaxstruct.chains.token_features import (
     Window,
     add_tokens,
     anchor_gram,
+    in_windows,
     sequence_scores,
     token_gram,
     wants_gram,
-    windowed,
-    windowed_gram,
 )
 from jaxstruct.core.checks import check_flag, check_record, checked_dtype, checked_size
 from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space, Truth
@@ -91,8 +89,15 @@ def chain_inputs(
         gram is given with ragged features; every token is an anchor, and the values of these are
         of no kernel.
     """
-    if ragged_leaves(features):
-        return _ragged_inputs(features, length, gram)
+    if ragged_leaves(features):  # their Gram matrices wait for the padding, see `_with_gram`
+        lengths = chain_checks.checked_stores(features)
+        if gram is not None or (length is not None and not np.array_equal(length, lengths)):
+            raise ValueError(
+                "chain_inputs of ragged features takes no gram, and no length but theirs: leave "
+                "both out"
+            )
+        chain_checks.check_anchor_kernel(features, lengths)
+        return ChainInput(features, lengths.astype(np.int32), None)
     n, T = chain_checks.check_kind(features)
     if length is None:
         raise ValueError(
@@ -105,20 +110,6 @@ def chain_inputs(
     if gram is not None:
         array("gram", gram, "n T T", None, {"n": n, "T": T})
     return ChainInput(features, length, gram)
-
-
-def _ragged_inputs(
-    features: PyTree, length: np.ndarray | None, gram: np.ndarray | None
-) -> ChainInput:
-    """Inputs whose Gram matrices wait for the padding; see `_with_gram`."""
-    lengths = chain_checks.checked_stores(features)
-    if gram is not None or (length is not None and not np.array_equal(length, lengths)):
-        raise ValueError(
-            "chain_inputs of ragged features takes no gram, and no length but theirs: leave both "
-            "out"
-        )
-    chain_checks.check_anchor_kernel(features, lengths)
-    return ChainInput(features, lengths.astype(np.int32), None)
 
 
 def _with_gram(x: ChainInput) -> ChainInput:
@@ -149,17 +140,8 @@ def _output_sizes(x: ChainInput) -> int:
 _PADDING = Padding(output_sizes=_output_sizes, complete=_with_gram)
 
 
-def _with_windows(tables: _Chain, x: PyTree) -> PyTree:
-    """One input, or a batch of them, with windows in place of tokens."""
-    if tables.window.radius == 0:
-        return x
-    features = windowed(x.features, x.length, tables.window)
-    gram = None if x.gram is None else windowed_gram(x.gram, x.length, tables.window)
-    return ChainInput(features, x.length, gram)
-
-
 def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
-    x = _with_windows(tables, x)
+    x = in_windows(x, tables.window)
     emissions = sequence_scores(w["emissions"], x.features)
     transitions = tables.eta * w["transitions"]
     if "pairs" in w:
@@ -172,7 +154,7 @@ def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
 
 def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
     """w + A' u of a batch."""
-    x = _with_windows(tables, x)
+    x = in_windows(x, tables.window)
     new = {"emissions": add_tokens(w["emissions"], x.features, u.emissions)}
     axes = tuple(range(u.transitions.ndim - 2))
     new["transitions"] = w["transitions"] + tables.eta * jnp.sum(u.transitions, axis=axes)
@@ -206,7 +188,7 @@ def _gram_action(tables: _Chain, zero: PyTree, x: ChainInput, u: ChainTheta) -> 
     """A_x A_x' u through the token Gram matrix (4.22), or without one through zero weights."""
     if x.gram is None:
         return gram_action(Partial(_add, tables), Partial(_potentials, tables), zero, x, u)
-    x = _with_windows(tables, x)
+    x = in_windows(x, tables.window)
     squared = tables.eta**2
     transitions = squared * u.transitions
     if u.transitions.ndim == 3:
@@ -220,7 +202,7 @@ def _gram_action(tables: _Chain, zero: PyTree, x: ChainInput, u: ChainTheta) -> 
 
 def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
     if "pairs" not in w:
-        return chain_planes.plane_values(tables.eta, w, _with_windows(tables, x), y)
+        return chain_planes.plane_values(tables.eta, w, in_windows(x, tables.window), y)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return jax.vmap(plane_scores)(theta, y)
 
@@ -228,7 +210,7 @@ def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
 def _add_planes(tables: _Chain, w: PyTree, x: ChainInput, y: Array, c: Array) -> PyTree:
     """w + sum c Psi of a batch of planes."""
     if "pairs" not in w:
-        return chain_planes.add_planes(tables.eta, w, _with_windows(tables, x), y, c)
+        return chain_planes.add_planes(tables.eta, w, in_windows(x, tables.window), y, c)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return _add(tables, w, x, jax.vmap(combine)(theta, y, c))
 
@@ -277,27 +259,19 @@ def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentia
     return _allow(problem.model.decode.args[0], theta)
 
 
-def _check_additive(tables: _Chain) -> None:
-    if tables.loss.costs is None:
-        raise ValueError(
-            'the loss of the chain does not add up over positions: take loss="hamming", '
-            '"normalised_hamming" or [S, S] costs'
-        )
-
-
 def _augmented(
     tables: _Chain, theta: ChainTheta, y_true: Array | Truth, scale: Array
 ) -> tuple[ChainPotentials, Array]:
     """(potentials whose score is F(y) + scale Delta(y_true, y), length)."""
     potentials, length = _allow(tables, theta)
     y, possible = y_true if isinstance(y_true, Truth) else (y_true, None)
-    costs = position_costs(tables.loss, y, length, possible)
-    return loss_augmented(potentials, y, length, costs, scale), length
+    costs = scale * position_costs(tables.loss, y, length, possible)
+    return potentials._replace(emissions=potentials.emissions + costs), length
 
 
 def _raised(tables: _Chain, theta: ChainTheta, y_true: Array | Truth) -> ChainTheta:
     """theta whose score is F(y) + Delta(y_true, y)."""
-    _check_additive(tables)
+    tables.loss.check_additive()
     raised, _ = _augmented(tables, theta, y_true, jnp.ones((), theta.emissions.dtype))
     return theta._replace(emissions=raised.emissions)
 
@@ -319,7 +293,7 @@ def _decode(tables: _Chain, theta: ChainTheta) -> Array:
 def _loss(tables: _Chain, y_true: Array | Truth, y: Array) -> Array:
     if not isinstance(y_true, Truth):
         return delta(tables.loss, y_true, y)
-    _check_additive(tables)
+    tables.loss.check_additive()
     own = y_true.output
     costs = position_costs(tables.loss, own, jnp.sum(own >= 0), y_true.numbers)
     return sum_of_costs(costs, y)
@@ -343,28 +317,22 @@ def _level_losses(tables: _Chain, y_true: Array) -> Array:
 def _best_by_level(
     tables: _Chain, theta: ChainTheta, y_true: Array, offsets: Array, slopes: Array
 ) -> Array | Bounded:
-    wrong, given = jnp.arange(offsets.shape[0]) > 0, _with_truth(tables, theta, y_true)
+    wrong, (potentials, length) = jnp.arange(offsets.shape[0]) > 0, _allow(tables, theta)
+    given = potentials, y_true, length, offsets, slopes, wrong
     if tables.loss.units is None:
-        return best_of_levels(*given, offsets, slopes, wrong).labels
+        return best_of_levels(*given).labels
     place, exact = units_at(tables.loss, y_true.shape[0])
     costs = tables.loss.units[place][jnp.maximum(y_true, 0)]
-    best = best_of_levels(*given, offsets, slopes, wrong, costs, tables.loss.kind.kinds[place])
+    best = best_of_levels(*given, costs, tables.loss.kind.kinds[place])
     if exact:
         return best.labels
     return Bounded(best.labels, jnp.maximum(best.value, 0))  # below 0 a smaller loss has more
 
 
-def _with_truth(
-    tables: _Chain, theta: ChainTheta, y_true: Array
-) -> tuple[ChainPotentials, Array, Array]:
-    potentials, length = _allow(tables, theta)
-    return potentials, y_true, length
-
-
 def _best_wrong(tables: _Chain, theta: ChainTheta, y_true: Array) -> Array:
-    zero, one = jnp.zeros(2, theta.emissions.dtype), jnp.ones(2, theta.emissions.dtype)
-    given = _with_truth(tables, theta, y_true)
-    return best_of_levels(*given, zero, one, jnp.arange(2) > 0).labels
+    potentials, length = _allow(tables, theta)
+    lines = jnp.zeros(2), jnp.ones(2), jnp.arange(2) > 0
+    return best_of_levels(potentials, y_true, length, *lines).labels
 
 
 def _initial_weights(
@@ -400,11 +368,11 @@ def _check(
     if outputs is None:
         return
     if kernel:
-        chain_checks.check_anchors(inputs.features, inputs.gram, length)
-    elif inputs.gram is not None:
+        chain_checks.check_anchors(inputs.features, length)
+    if inputs.gram is not None:
         chain_checks.check_gram(inputs.features, np.asarray(inputs.gram), length)
     if isinstance(outputs, Truth):
-        _check_additive(tables)
+        tables.loss.check_additive()
         outputs = checked_completion(outputs, S, length)
     y = chain_checks.check_labels(S, length, outputs, sizes)
     if tables.constraints is not None:
@@ -415,10 +383,7 @@ def _check(
 
 
 def _space(tables: _Chain, initial_weights: PyTree, pair_features: bool) -> Space:
-    differences = None
-    if not pair_features:  # label pairs with features want all tokens
-        shared = {name: t for name, t in initial_weights.items() if name != "emissions"}
-        differences = chain_differences(tables.eta, tables.window, shared)
+    differences = chain_differences(tables.eta, tables.window, initial_weights)
     return Space(
         add=Partial(_add, tables),
         gram_action=Partial(_gram_action, tables, initial_weights),
@@ -427,7 +392,7 @@ def _space(tables: _Chain, initial_weights: PyTree, pair_features: bool) -> Spac
         plane_values=Partial(_plane_values, tables),
         add_planes=Partial(_add_planes, tables),
         squared_norm=_squared_norm,
-        differences=differences,
+        differences=None if pair_features else differences,  # these want all tokens
     )
 
 

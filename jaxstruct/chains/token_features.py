@@ -10,7 +10,7 @@ Three linear maps and one inner product are all that a chain needs of them:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -143,7 +143,7 @@ def token_gram(features: PyTree) -> np.ndarray:
     if isinstance(features, KernelTokens):
         raise ValueError(
             "token_gram needs dense or sparse features: of KernelTokens give the kernel values "
-            "among the tokens of a sequence yourself, see kernel_token_inputs"
+            "among the tokens of a sequence yourself"
         )
     if isinstance(features, SparseFeatures):
         pairs = zip(np.asarray(features.indices), np.asarray(features.values), strict=True)
@@ -240,6 +240,18 @@ def windowed(features: PyTree, length: Array, window: Window) -> PyTree:
     return _neighbours(fetch, jnp.arange(T), jnp.asarray(length)[..., None], T, window)
 
 
+def in_windows(x: Any, window: Window) -> Any:
+    """An input with windows in place of tokens, or a batch of them.
+
+    Args:
+      x: a record with features, length and gram, which may be None.
+    """
+    if window.radius == 0:
+        return x
+    gram = None if x.gram is None else windowed_gram(x.gram, x.length, window)
+    return x._replace(features=windowed(x.features, x.length, window), gram=gram)
+
+
 def _neighbours(fetch: Callable, positions: Array, length: Array, T: int, window: Window) -> PyTree:
     """Windows around some positions [.., M] of sequences of these lengths [.., 1].
 
@@ -302,26 +314,3 @@ def windowed_gram(gram: Array, length: Array, window: Window) -> Array:
     wide = jnp.pad(gram, [(0, 0)] * (gram.ndim - 2) + [(r, r)] * 2)
     total = sum(wide[..., o : o + T, o : o + T] for o in range(window.blocks))
     return jnp.where(pairs, total, 0)
-
-
-def kernel_token_inputs(
-    kernel: Callable[[Array, Array], Array], tokens: Array, anchors: Array, places: Array
-) -> tuple[KernelTokens, np.ndarray]:
-    """Kernel rows and the token Gram matrices of some sequences.
-
-    Args:
-      kernel: (a [p, d], b [q, d]) -> [p, q] kernel values of token vectors.
-      tokens: [n, T, d] token vectors. anchors: [m, d].
-      places: [n, T] int32 the anchor that each token is; m where it is none; -1 on padding.
-
-    Returns:
-      (KernelTokens of [n, T, m] and [n, T], gram [n, T, T]); 0 on padding.
-    """
-    n, T, d = np.shape(tokens)
-    m = np.shape(anchors)[0]
-    real = np.asarray(places) >= 0
-    rows = np.asarray(kernel(jnp.asarray(tokens).reshape(n * T, d), jnp.asarray(anchors)))
-    rows = np.where(real[:, :, None], rows.reshape(n, T, m), 0)
-    own = np.asarray(jax.vmap(kernel)(jnp.asarray(tokens), jnp.asarray(tokens)))
-    gram = np.where(real[:, :, None] & real[:, None, :], own, 0)
-    return KernelTokens(rows, np.where(real, places, m).astype(np.int32)), gram

@@ -10,7 +10,6 @@ None in place of a sequence's list.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -18,8 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from jaxstruct.chains.encoding import names_in_window, weights_by_name
 from jaxstruct.chains.iob2 import as_iob2, iob2_spans
-from jaxstruct.core.caller import callers_level
+from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_text_of, text_of
 from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
@@ -31,8 +31,8 @@ from jaxstruct.core.feature_encoding import (
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import LabelCodec, fit_codec, is_open, named, possible
 from jaxstruct.core.prepared import Prepared, held, prepared
-from jaxstruct.core.ragged import Ragged, ragged
-from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.tables import Table, ranking
 from jaxstruct.segments.structure import SegmentInput, segment_inputs, segmenter
 
 OUTSIDE = "O"
@@ -102,66 +102,51 @@ class SegmentEncoding(NamedTuple):
             had not.
         """
         spans = read_spans(segments, lengths, incomplete=True)
-        every = [*enumerate(zip(spans, lengths, strict=True))]
-        if not any(map(is_incomplete, segments)):
-            return ragged([self._codes(i, *one) for i, one in every], -1)
         triples, tables = is_of_spans(segments), []
-        for (i, (own, length)), one in zip(every, segments, strict=True):
-            if not is_incomplete(one):
-                codes = self._codes(i, own, length)
-                tables.append(np.eye(2 * len(self.codec.classes), dtype=bool)[codes])
-            elif triples or one is None:
-                tables.append(self._of_triples(i, own, length))
+        rows = dict(
+            zip(self.codec.classes, np.eye(len(self.codec.classes), dtype=bool), strict=True)
+        )
+        iob2 = LabelCodec(tuple(map(self._label, range(2 * len(self.codec.classes)))))
+        for i, (own, length, one) in enumerate(zip(spans, lengths, segments, strict=True)):
+            if triples or one is None or not is_incomplete(one):
+                tables.append(self._codes(f"segments[{i}]", rows, own, length))
             else:
-                tables.append(possible(self._iob2(), one, f"segments[{i}]"))
-        known = ragged(tables, -1)
-        return Incomplete(Ragged(known.rows.argmax(axis=1), known.offsets, -1), known)
+                tables.append(possible(iob2, one, f"segments[{i}]"))
+        known = Ragged(np.concatenate(tables), np.cumsum([0, *lengths]), -1)
+        found = Ragged(known.rows.argmax(axis=1).astype(np.int32), known.offsets, -1)
+        return Incomplete(found, known) if any(map(is_incomplete, segments)) else found
 
-    def _codes(self, i: int, spans: list[Span], length: int) -> np.ndarray:
-        """The codes of sequence i."""
-        number = {label: s for s, label in enumerate(self.codec.classes)}
-        own = np.full(length, 1 if self.outside else -1, np.int32)
-        for start, end, label in spans:
-            if label not in number:
-                raise ValueError(
-                    f"segments[{i}] has the label {text_of(label)}, none of "
-                    f"{self.codec.texts}: correct it, or have it among those of training"
-                )
-            if end - start > self.longest:
-                raise ValueError(
-                    f"segments[{i}] has a segment of {end - start} tokens at {start}, but "
-                    f"longest is {self.longest}: raise it, or split the segment"
-                )
-            own[start:end] = 2 * number[label]
-            own[start] += 1
-        if (own < 0).any():
-            raise ValueError(
-                f"segments[{i}] leaves token {int(own.argmin())} in no segment, which no "
-                f'sequence of training does: name "{OUTSIDE}" in classes'
-            )
-        return own
-
-    def _of_triples(self, i: int, spans: list[Span], length: int) -> np.ndarray:
-        """[l, 2 S] bool, which codes the tokens of sequence i may have."""
+    def _codes(
+        self, name: str, rows: Mapping[Hashable, np.ndarray], spans: list[Span], length: int
+    ) -> np.ndarray:
+        """[l, 2 S] bool, which codes the tokens of one sequence may have; rows: [S] of labels."""
         begins = np.arange(2 * len(self.codec.classes)) % 2 == 1
         table = np.zeros((length, len(begins)), bool)
         table[:, 1] = self.outside
         for start, end, label in spans:
-            own = np.ones(len(begins), bool)
-            if label is not STRETCH:
-                own = np.repeat(possible(self.codec, [label], f"segments[{i}]: label")[0], 2)
-                own[:2] &= not self.outside
-            table[start:end] = own
-            if label is not STRETCH:
-                table[start] &= begins
-                table[start + 1 : end] &= ~begins
+            if label is STRETCH:
+                table[start:end] = True
+                continue
+            if end - start > self.longest:
+                raise ValueError(
+                    f"{name} has a segment of {end - start} tokens at {start}, but longest is "
+                    f"{self.longest}: raise it, or split the segment"
+                )
+            alone = not is_open([label]) and label in rows
+            own = rows[label] if alone else possible(self.codec, [label], f"{name}: label")[0]
+            own = np.repeat(own, 2)
+            own[:2] &= not self.outside
+            table[start:end] = own & ~begins
+            table[start] = own & begins
         after = [end for _, end, label in spans if label is not STRETCH and end < length]
         table[after] &= begins
+        none = np.flatnonzero(~table.any(axis=1))
+        if none.size and not self.outside:
+            raise ValueError(
+                f"{name} leaves token {none[0]} in no segment, which no sequence of training "
+                f'does: name "{OUTSIDE}" in classes'
+            )
         return table
-
-    def _iob2(self) -> LabelCodec:
-        """The labels of IOB2 that codes stand for."""
-        return LabelCodec(tuple(map(self._label, range(2 * len(self.codec.classes)))))
 
     def _label(self, code: int) -> str:
         """The label of IOB2 that a code stands for."""
@@ -176,25 +161,23 @@ class SegmentEncoding(NamedTuple):
         return [self._decoded(codes.tolist()) for codes in outputs]
 
     def _decoded(self, codes: list[int]) -> list:
-        names, found = self.codec.classes, []
         if not self.spans:
             return [self._label(code) for code in codes]
         starts = [t for t, code in enumerate(codes) if code % 2]
-        for start, end in pairwise([*starts, len(codes)]):
-            if not (self.outside and codes[start] == 1):
-                found.append((start, end, names[codes[start] // 2]))
-        return found
+        return [
+            (start, end, self.codec.classes[codes[start] // 2])
+            for start, end in pairwise([*starts, len(codes)])
+            if not (self.outside and codes[start] == 1)
+        ]
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
     ) -> list[Table]:
-        """The features of each label by where they stand, phrases, lengths and transitions."""
-        labels, names, radius = self.codec.texts, self.features.names, options.get("window", 0)
-        at = [f" [{place:+d}]" if place else "" for place in range(-radius, radius + 1)]
-        names = tuple(f"{name}{place}" for place in at for name in names)
+        """The features of each label by where they stand, transitions, phrases and lengths."""
+        labels, names = self.codec.texts, names_in_window(self.features, options)
         everywhere = tuple(f"{part}{name}" for name in names for part in ("", "first: ", "last: "))
         tokens = weights["tokens"].reshape(3 * len(names), len(labels))
-        found = rankings_by_label(everywhere, labels, tokens, largest)
+        found = weights_by_name(everywhere, labels, {**weights, "emissions": tokens}, largest)
         if "phrases" in weights:
             for s, label in enumerate(labels):
                 title = f"whole segments of {label}"
@@ -202,11 +185,6 @@ class SegmentEncoding(NamedTuple):
         tall = tuple(map(str, range(1, self.longest + 1)))
         for s, label in enumerate(labels[self.outside :], int(self.outside)):
             found.append(ranking(f"lengths of {label}", tall, weights["lengths"][:, s], largest))
-        title = "transitions, from the label of a row to that of a column"
-        found.append(pairs_table(title, labels, weights["transitions"], largest))
-        for name in ("start", "stop"):
-            if name in weights:
-                found.append(ranking(f"{name} of a sequence", labels, weights[name], largest))
         return found
 
 
@@ -294,11 +272,10 @@ def read_spans(
         found.append(spans)
     if loose:
         i, t, label = loose[0]
-        warnings.warn(
+        warn(
             f"{name}[{i}] has the label {label!r} at token {t}, where no segment of this label can "
             f"go on: it begins one ({len(loose)} such labels). In IOB2 that is written B; "
-            "jaxstruct.chains.as_iob2 converts files of IOB1, where it is usual",
-            stacklevel=callers_level(),
+            "jaxstruct.chains.as_iob2 converts files of IOB1, where it is usual"
         )
     return found
 
@@ -310,16 +287,14 @@ def is_of_spans(segments: Sequence[Any]) -> bool:
 
 
 def _checked_span(place: str, span: Any, length: int, partly: bool) -> Span:
-    shown = text_of(span)
-    if partly and isinstance(span, (tuple, list)) and len(span) == 2:
-        span = *span, STRETCH
-    if not isinstance(span, (tuple, list)) or len(span) != 3:
-        raise ValueError(f"{place} has {shown}, expected triples (start, end, label)")
-    start, end, label = span
+    sizes = (2, 3) if partly else (3,)
+    if not isinstance(span, (tuple, list)) or len(span) not in sizes:
+        raise ValueError(f"{place} has {text_of(span)}, expected triples (start, end, label)")
+    start, end, label = (*span, STRETCH)[:3]
     start, end = checked_size(f"{place}: start", start, 0), checked_size(f"{place}: end", end)
     if not start < end <= length:
         raise ValueError(
-            f"{place} has the segment {shown} of a sequence of {length} tokens: expected 0 "
+            f"{place} has the segment {text_of(span)} of a sequence of {length} tokens: expected 0 "
             "<= start < end <= tokens"
         )
     if label == OUTSIDE:

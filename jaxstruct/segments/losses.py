@@ -17,7 +17,6 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import check_choice
 from jaxstruct.core.contract import Truth, output_of
 from jaxstruct.core.loss_functions import sum_of_costs
 from jaxstruct.core.static import static
@@ -53,12 +52,6 @@ class SegmentLoss:
                 f'the loss {self.name!r} does not add up over tokens: take loss="hamming" or '
                 '"normalised_hamming"'
             )
-
-
-def segment_loss(name: str, outside: int | None, most_segments: int, dtype: str) -> SegmentLoss:
-    """The loss of a name; ValueError for one that there is not."""
-    check_choice("loss", name, NAMES)
-    return SegmentLoss(name, outside, most_segments, dtype)
 
 
 def counted(loss: SegmentLoss, y: Array) -> Array:
@@ -132,11 +125,6 @@ def pair_steps(loss: SegmentLoss, y_true: Array, lengths: int, labels: int) -> A
     return steps if loss.outside is None else steps.at[..., loss.outside].set(0)
 
 
-def hamming_targets(levels: int, lengths: int) -> np.ndarray:
-    """[L + 1, H] the level h + c after c wrong tokens."""
-    return np.arange(lengths + 1)[:, None] + np.arange(levels)
-
-
 def pairs(most: int) -> np.ndarray:
     """[H, 2] the pairs (m, p) of m <= N predicted segments, p <= m of them right."""
     return np.array([(m, p) for m in range(most + 1) for p in range(m + 1)])
@@ -153,24 +141,18 @@ def pair_targets(most: int) -> np.ndarray:
     ])  # fmt: skip
 
 
-def pairs_kept(loss: SegmentLoss, tokens: int) -> int:
-    """N of the levels of sequences of T positions, T where all m have levels of their own."""
-    return min(loss.most_segments, tokens)
-
-
-def bounding_levels(loss: SegmentLoss, tokens: int) -> np.ndarray | None:
-    """[H] bool, True of the levels of f1 that only bound; None where there is none."""
-    kept = pairs_kept(loss, tokens)
-    return pairs(kept)[:, 0] == kept if loss.name == "f1" and kept < tokens else None
+def bounding_pairs(most: int, tokens: int) -> np.ndarray:
+    """[H] bool, True of the pairs of f1 that only bound, none where all m have their own."""
+    return (pairs(most)[:, 0] == most) & (most < tokens)
 
 
 def level_losses(loss: SegmentLoss, y_true: Array) -> Array:
     """[H] Delta of each level."""
     T = y_true.shape[0]
     if loss.name == "f1":
-        m, p = pairs(pairs_kept(loss, T)).T
-        bounding = bounding_levels(loss, T)
-        m = m if bounding is None else np.where(bounding, T, m)
+        kept = min(loss.most_segments, T)
+        m, p = pairs(kept).T
+        m = np.where(bounding_pairs(kept, T), T, m)
         found = f1_loss(jnp.sum(counted(loss, y_true)), jnp.asarray(m), jnp.asarray(p))
         return jnp.maximum(jnp.asarray(found, loss.dtype), 0)  # p > g is no level
     levels = jnp.arange(T + 1 if loss.additive else 2)

@@ -24,22 +24,29 @@ from jaxstruct.chains import chain_inputs
 from jaxstruct.chains.token_features import (
     Window,
     add_tokens,
+    in_windows,
     token_gram,
     token_scores,
-    windowed,
-    windowed_gram,
 )
-from jaxstruct.core.checks import check_flag, check_record, checked_dtype, checked_size, text_of
+from jaxstruct.core.checks import (
+    check_choice,
+    check_flag,
+    check_record,
+    checked_dtype,
+    checked_size,
+    text_of,
+)
 from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space, Truth
 from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.semiring import Levels
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.segments import example_checks, losses
 from jaxstruct.segments.inference import segment_inference
-from jaxstruct.segments.losses import SegmentLoss, segment_loss
-from jaxstruct.segments.oracles.decoding import k_best, level_scores, viterbi
-from jaxstruct.segments.oracles.semi_markov import trace_back
+from jaxstruct.segments.losses import SegmentLoss
+from jaxstruct.segments.oracles.decoding import k_best, viterbi
+from jaxstruct.segments.oracles.semi_markov import forward, trace_back
 from jaxstruct.segments.potentials import (
     SegmentPotentials,
     SegmentTheta,
@@ -129,15 +136,8 @@ def _output_sizes(x: SegmentInput) -> int:
 _PADDING = Padding(output_sizes=_output_sizes, complete=_with_training)
 
 
-def _features(tables: _Segments, x: SegmentInput) -> PyTree:
-    """Features with windows, of one input or of a batch."""
-    if tables.window.radius == 0:
-        return x.features
-    return windowed(x.features, x.length, tables.window)
-
-
 def _potentials(tables: _Segments, w: PyTree, x: SegmentInput) -> SegmentTheta:
-    tokens = token_scores(w["tokens"], _features(tables, x))
+    tokens = token_scores(w["tokens"], in_windows(x, tables.window).features)
     phrases = None
     if "phrases" in w:
         found = w["phrases"].at[x.phrases].get(mode="fill", fill_value=0)
@@ -151,7 +151,7 @@ def _potentials(tables: _Segments, w: PyTree, x: SegmentInput) -> SegmentTheta:
 def _add(tables: _Segments, w: PyTree, x: SegmentInput, u: SegmentTheta) -> PyTree:
     """w + A' u of a batch."""
     tokens = u.tokens.reshape(*u.tokens.shape[:2], -1)
-    new = {"tokens": add_tokens(w["tokens"], _features(tables, x), tokens)}
+    new = {"tokens": add_tokens(w["tokens"], in_windows(x, tables.window).features, tokens)}
     if u.phrases is not None:
         change = jnp.broadcast_to(u.phrases[..., None, :], (*x.phrases.shape, u.phrases.shape[-1]))
         new["phrases"] = w["phrases"].at[x.phrases].add(change, mode="drop")
@@ -163,11 +163,9 @@ def _add(tables: _Segments, w: PyTree, x: SegmentInput, u: SegmentTheta) -> PyTr
 
 def _gram_action(tables: _Segments, phrases: int, x: SegmentInput, u: SegmentTheta) -> SegmentTheta:
     """A_x A_x' u through the inner products of tokens, and through which phrases are the same."""
-    gram = x.gram
-    if gram is None:
+    if x.gram is None:
         raise ValueError("inputs lack what training reads: make them by segment_inputs")
-    if tables.window.radius:
-        gram = windowed_gram(gram, x.length, tables.window)
+    gram = in_windows(x, tables.window).gram
     flat = u.tokens.reshape(len(u.tokens), -1)
     u = u._replace(tokens=(gram.astype(flat.dtype) @ flat).reshape(u.tokens.shape))
     if u.phrases is None:
@@ -234,22 +232,23 @@ def _best_by_level(
         return jnp.where(offsets[1] > -jnp.inf, _best_wrong(tables, theta, y_true), y_true)
     T, L, S = potentials.segments.shape
     if loss.name == "f1":
-        kept = losses.pairs_kept(loss, T)
+        kept = min(loss.most_segments, T)
+        bounding = losses.bounding_pairs(kept, T)
         steps, targets = losses.pair_steps(loss, y_true, L, S), losses.pair_targets(kept)
         true = jnp.all(losses.pairs(kept) == jnp.sum(losses.counted(loss, y_true)), axis=1)
     else:
         steps = losses.wrong_tokens(losses.right_codes(y_true, S), L)
-        targets = losses.hamming_targets(T + 1, L)
-        true = jnp.arange(T + 1) == 0
-    rule, found = level_scores(potentials, length, steps, targets)
+        targets = np.arange(L + 1)[:, None] + np.arange(T + 1)  # level h + c after c wrong tokens
+        true, bounding = jnp.arange(T + 1) == 0, np.zeros(T + 1, bool)
+    rule = Levels(targets)
+    found = forward(rule, potentials, length, steps)
     real = ~true & (found.total > -jnp.inf)
     values = jnp.where(real, offsets + slopes * jnp.where(real, found.total, 0), -jnp.inf)
-    bounding = losses.bounding_levels(loss, T)
-    own = values if bounding is None else jnp.where(bounding, -jnp.inf, values)
+    own = jnp.where(bounding, -jnp.inf, values)
     level = jnp.argmax(own)
     y = trace_back(rule, potentials, length, found, level)
     y = jnp.where(own[level] > -jnp.inf, y, y_true)
-    return y if bounding is None else Bounded(y, jnp.max(values))
+    return Bounded(y, jnp.max(values)) if bounding.any() else y
 
 
 def _initial_weights(
@@ -314,7 +313,8 @@ def segmenter(
     if outside is not None:
         outside = checked_size("outside", outside, 0, S - 1)
     span = Window(checked_size("window", window, 0), d)
-    kind = segment_loss(loss, outside, checked_size("most_segments", most_segments), dtype)
+    check_choice("loss", loss, losses.NAMES)
+    kind = SegmentLoss(loss, outside, checked_size("most_segments", most_segments), dtype)
     allowed = np.ones((L, S), bool)
     if outside is not None:
         allowed[1:, outside] = False

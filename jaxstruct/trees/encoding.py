@@ -17,7 +17,7 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.example_checks import checked_brackets
-from jaxstruct.trees.forests import forests_of
+from jaxstruct.trees.forests import forests_of, store_of
 from jaxstruct.trees.known_nodes import KnownNodes
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation, chain_labels
@@ -122,7 +122,7 @@ class TreeEncoding(NamedTuple):
             self._of_tree(own)
             for i, (tree, own) in enumerate(zip(read, encoded, strict=True))
         ]  # fmt: skip
-        return Incomplete(outputs, KnownNodes(*map(_store, zip(*known, strict=True))))
+        return Incomplete(outputs, KnownNodes(*map(store_of, zip(*known, strict=True))))
 
     def _of_tree(self, tree: BinaryTree) -> KnownNodes:
         """All nodes of a whole tree."""
@@ -174,7 +174,8 @@ class TreeEncoding(NamedTuple):
         if sentences is None:
             texts: list[tuple[str, ...] | None] = [None] * len(found)
         else:
-            texts = [_words_of(one) for one in _listed(sentences)]
+            listed = _listed(sentences)
+            texts = [words(one) if isinstance(one, Tree) else tuple(one) for one in listed]
         if len(texts) != len(found):
             raise ValueError(f"sentences are {len(texts)}, outputs {len(found)}: one a tree")
         return [
@@ -232,18 +233,10 @@ def _notice(terminals: Ragged, unknown: np.ndarray, read: list) -> str:
     )
 
 
-def _store(rows: Sequence[np.ndarray]) -> Ragged:
-    return Ragged(np.concatenate(rows), np.cumsum([0, *map(len, rows)]), -1)
-
-
 def _one(outputs: BinaryTree, i: int) -> BinaryTree:
     return jax.tree.map(
         lambda leaf: np.asarray(leaf[i]), outputs, is_leaf=lambda leaf: isinstance(leaf, Ragged)
     )
-
-
-def _words_of(sentence: Any) -> tuple[str, ...]:
-    return words(sentence) if isinstance(sentence, Tree) else tuple(sentence)
 
 
 def _listed(sentences: Sentences) -> list:

@@ -21,19 +21,11 @@ from jaxstruct.trees.phrases.integer_trees import Encoding, fault
 _PADDED, _TREES = "; see sentence_inputs, which pads them", "; see tree_outputs"
 
 
-def check_lengths(rows: Iterable[Any], tokens: int | None, name: str = "sentences") -> None:
-    """Raise ValueError where a row is empty, or has more than `tokens` entries."""
-    for place, row in enumerate(rows):
-        if not len(row) or (tokens is not None and len(row) > tokens):
-            wanted = "at least 1" if tokens is None else f"1..{tokens}"
-            raise ValueError(f"{name}[{place}] has {len(row)} tokens, expected {wanted}")
-
-
 def checked_sentences(grammar: Grammar, sentences: Any, tokens: int | None) -> list[Any]:
-    """The sentences, lists of str, where there are a grammar and T >= 2 (or None), too.
+    """The sentences, lists of 1..T str, where there are a grammar and T >= 2 (or None), too.
 
     Raises:
-      ValueError: one of them is none.
+      ValueError: one of them is none, is empty or has more tokens.
     """
     check_record("grammar", grammar, Grammar, "read_grammar")
     if tokens is not None:
@@ -41,6 +33,9 @@ def checked_sentences(grammar: Grammar, sentences: Any, tokens: int | None) -> l
     listed = as_list("sentences", sentences, "a list of lists of str, one list a sentence")
     for row, sentence in enumerate(listed):
         check_tokens(sentence, f"sentences[{row}]")
+        if not len(sentence) or (tokens is not None and len(sentence) > tokens):
+            wanted = "at least 1" if tokens is None else f"1..{tokens}"
+            raise ValueError(f"sentences[{row}] has {len(sentence)} tokens, expected {wanted}")
     return listed
 
 

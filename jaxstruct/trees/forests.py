@@ -11,6 +11,7 @@ tree below them, and gone through downwards for those that a whole tree has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -204,10 +205,11 @@ def forests_of(grammar: Grammar, terminals: Ragged) -> Forest | None:
         if total > MOST_EDGES:
             return None
     back = np.argsort(order)
-    return Forest(*(_store([each[i] for i in back]) for each in (nodes, edges)))
+    return Forest(*(store_of([each[i] for i in back]) for each in (nodes, edges)))
 
 
-def _store(rows: list[np.ndarray]) -> Ragged:
+def store_of(rows: Sequence[np.ndarray]) -> Ragged:
+    """Rows of every example, padded with -1."""
     return Ragged(np.concatenate(rows), np.cumsum([0, *map(len, rows)]), -1)
 
 

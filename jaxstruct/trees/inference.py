@@ -25,8 +25,8 @@ from jaxstruct.trees.parts import (
     GrammarTables,
     SentenceInput,
     TreeTheta,
+    given_of,
     score_use,
-    tree_potentials,
     tree_use,
 )
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
@@ -44,12 +44,6 @@ class TreeProbabilities(NamedTuple):
 
     symbols: AnyArray
     spans: AnyArray
-
-
-def _on_charts(
-    tables: GrammarTables, theta: TreeTheta
-) -> tuple[GrammarRules, TreePotentials, Array]:
-    return tables.rules, tree_potentials(tables, theta), theta.x.length
 
 
 def _log_loss(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
@@ -76,12 +70,12 @@ def _marginals(tables: GrammarTables, theta: TreeTheta) -> Marginals:
 
 
 def _k_best(tables: GrammarTables, theta: TreeTheta, k: int) -> tuple[BinaryTree, Array]:
-    found = k_best_trees(*_on_charts(tables, theta), k)
+    found = k_best_trees(*given_of(tables, theta), k)
     return found.tree, found.score
 
 
 def _sample(tables: GrammarTables, theta: TreeTheta, key: Array) -> BinaryTree:
-    return sample_tree(*_on_charts(tables, theta), key)
+    return sample_tree(*given_of(tables, theta), key)
 
 
 def _softmax_margin(

@@ -117,6 +117,11 @@ def tree_potentials(tables: GrammarTables, theta: TreeTheta) -> TreePotentials:
     return TreePotentials(lexical, theta.rules, root, spans)
 
 
+def given_of(tables: GrammarTables, theta: TreeTheta) -> tuple[GrammarRules, TreePotentials, Array]:
+    """(rules, potentials, length): the arguments of oracles over charts."""
+    return tables.rules, tree_potentials(tables, theta), theta.x.length
+
+
 def inner_parents(tables: GrammarTables, y: BinaryTree) -> Array:
     """[T - 1] the symbols of inner nodes, -1 on padding."""
     R = tables.rules.parents.shape[0]

@@ -42,7 +42,7 @@ class TreePotentials(NamedTuple):
 
     Fields:
       lexical: [T, S] of the symbol right above each token.
-      rules: [R], or [T, T, R] where they depend on the span: (first token, last token, rule).
+      rules: [R].
       root: [S] of the symbol of the top node.
       spans: None, or [T, T, S] of a symbol over the tokens from the first to the last, of at least
         two tokens: (first token, last token, symbol).
@@ -52,11 +52,6 @@ class TreePotentials(NamedTuple):
     rules: Array
     root: Array
     spans: Array | None = None
-
-
-def _over_span(table: Array, begins: Array, ends: Array, numbers: Array) -> Array:
-    """Entries of a table [X] or [T, T, X]."""
-    return table[numbers] if table.ndim == 1 else table[begins, ends - 1, numbers]
 
 
 class Parsed(NamedTuple):
@@ -92,11 +87,10 @@ def score_tree(
     numbers = jnp.clip(tree.rules, 0, rules.parents.shape[0] - 1)
     begins, ends = jnp.clip(tree.begins, 0, T - 1), jnp.clip(tree.ends, 1, T)
     total = jnp.sum(jnp.where(tokens < length, potentials.lexical[tokens, symbols], 0))
-    scores = _over_span(potentials.rules, begins, ends, numbers)
-    total += jnp.sum(jnp.where(nodes, scores, 0))
+    total += jnp.sum(jnp.where(nodes, potentials.rules[numbers], 0))
     parents = rules.parents[numbers]
     if potentials.spans is not None:
-        scores = _over_span(potentials.spans, begins, ends, parents)
+        scores = potentials.spans[begins, ends - 1, parents]
         total += jnp.sum(jnp.where(nodes, scores, 0))
     total += potentials.root[jnp.where(length > 1, parents[0], symbols[0])]
     return jnp.where(tree.symbols[0] == PADDING, -jnp.inf, total)

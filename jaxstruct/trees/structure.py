@@ -40,11 +40,11 @@ from jaxstruct.trees.parts import (
     SentenceInput,
     TreeTheta,
     added,
+    given_of,
     plane_products,
     score_use,
     span_feature_count,
     span_scores,
-    tree_potentials,
     tree_use,
     weight_use,
 )
@@ -81,7 +81,6 @@ def sentence_inputs(
         not fit.
     """
     sentences = tree_checks.checked_sentences(grammar, sentences, tokens)
-    tree_checks.check_lengths(sentences, tokens)
     store = ragged([terminals_of(grammar, sentence) for sentence in sentences], -1)
     lengths = store.lengths.astype(np.int32)
     forest = forests_of(grammar, store)
@@ -99,33 +98,24 @@ def sentence_inputs(
     return SentenceInput(store.padded(every, tokens), lengths, spans, forest, features)
 
 
-def tree_outputs(trees: Sequence[BinaryTree], tokens: int | None = None) -> BinaryTree:
-    """A batch of trees: `Ragged` leaves, or leaves [n, T] and [n, T - 1].
+def tree_outputs(trees: Sequence[BinaryTree]) -> BinaryTree:
+    """A batch of trees, leaves `Ragged`.
 
     Args:
-      trees: as `trees.encode` makes them, padded or not. tokens: T; None for stores.
+      trees: as `trees.encode` makes them, padded or not.
 
     Raises:
-      ValueError: there is none, one has more than T tokens, or they are no BinaryTrees.
+      ValueError: there is none, or they are no BinaryTrees.
     """
-    trees = tree_checks.checked_trees(trees)
-    columns = zip(*trees, strict=True)
-    stores = BinaryTree(*(ragged([without_padding(row) for row in rows], -1) for rows in columns))
-    if tokens is None:
-        return stores
-    tree_checks.check_lengths(stores.symbols, tokens, "trees")
-    sizes, every = _sizes(tokens), np.arange(len(trees))
-    return jax.tree.map(lambda store, size: store.padded(every, size), stores, sizes)
-
-
-def _sizes(tokens: int) -> BinaryTree:
-    """The positions of every leaf of a tree over so many (padded) tokens."""
-    return BinaryTree(tokens, *[tokens - 1] * 4)
+    columns = zip(*tree_checks.checked_trees(trees), strict=True)
+    return BinaryTree(*(ragged([without_padding(row) for row in rows], -1) for rows in columns))
 
 
 def _output_sizes(x: SentenceInput) -> BinaryTree:
+    """The positions of every leaf of a tree over so many (padded) tokens."""
     check_record("inputs", x, SentenceInput, "sentence_inputs")
-    return _sizes(x.terminals.shape[1])
+    tokens = x.terminals.shape[1]
+    return BinaryTree(tokens, *[tokens - 1] * 4)
 
 
 EXACT = 64
@@ -202,7 +192,7 @@ def grammar_potentials(
     if not isinstance(problem, Problem) or problem.model.decode.func is not _decode:
         raise ValueError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
     (tables,) = problem.model.decode.args
-    return tables.rules, tree_potentials(tables, theta), theta.x.length
+    return given_of(tables, theta)
 
 
 def _decode(tables: GrammarTables, theta: TreeTheta) -> BinaryTree:

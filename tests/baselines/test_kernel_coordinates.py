@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 import jaxstruct as js
 from jaxstruct import Status, predict
 from jaxstruct.baselines import certify_random_field, fit_random_field
-from jaxstruct.chains import chain, chain_inputs
+from jaxstruct.chains import chain
 from jaxstruct.chains.inputs import ChainInput
-from jaxstruct.chains.token_features import kernel_token_inputs
 from jaxstruct.kernels import gaussian, gram_matrix, linear
 from jaxstruct.multiclass import kernel_inputs, kernel_multiclass, multiclass
 from tests.baselines.sequences import PLAIN, Sequences, flat, random_sequences
 from tests.baselines.test_conditional_random_field import all_outputs
+from tests.chains.structure_cases import kernel_token_inputs
 from tests.lib.refusals import refused
 
 DATA = random_sequences(0, n=8, T=4, d=3, S=3)
@@ -30,9 +28,7 @@ C = 5.0
 
 
 def inputs_of(kernel, data: Sequences, places: np.ndarray) -> ChainInput:
-    rows = partial(gram_matrix, kernel)
-    tokens, gram = kernel_token_inputs(rows, data.tokens, ANCHORS, places)
-    return chain_inputs(tokens, data.length, gram)
+    return kernel_token_inputs(kernel, data.tokens, data.length, ANCHORS, places)
 
 
 def new_inputs(kernel) -> ChainInput:

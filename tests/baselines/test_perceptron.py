@@ -11,7 +11,6 @@ from scipy.optimize import nnls
 from jaxstruct import Status, predict
 from jaxstruct.baselines.perceptron import EpochProgress, Perceptron, epoch_order, perceptron
 from jaxstruct.chains.structure import chain, chain_inputs
-from jaxstruct.chains.token_features import kernel_token_inputs
 from jaxstruct.core.padding import bucketed
 from jaxstruct.kernels import gram_matrix, linear, polynomial
 from jaxstruct.multiclass import kernel_inputs, kernel_multiclass
@@ -28,6 +27,7 @@ from tests.baselines.online import (
     orders,
 )
 from tests.baselines.sequences import BARRED, RICH, Sequences, flat
+from tests.chains.structure_cases import kernel_token_inputs
 from tests.lib.refusals import refused
 from tests.lib.thorough import repeats
 from tests.strings.candidate_cases import random_case
@@ -99,11 +99,9 @@ def test_a_kernel_of_tokens_is_its_explicit_features(name: str) -> None:
     data, (kernel, features) = integer_sequences(0, N, separable=False, d=2), KERNELS[name]
     real = np.arange(data.y.shape[1]) < data.length[:, None]
     places = np.where(real, np.cumsum(real).reshape(real.shape) - 1, -1)
-    rows, gram = kernel_token_inputs(
-        lambda a, b: gram_matrix(kernel, a, b), data.tokens, data.tokens[real], places
-    )
+    inputs = kernel_token_inputs(kernel, data.tokens, data.length, data.tokens[real], places)
     problem = chain(int(real.sum()), data.S, **MODEL)
-    found = perceptron(problem, chain_inputs(rows, data.length, gram), data.y, **RUN)
+    found = perceptron(problem, inputs, data.y, **RUN)
     explicit = data._replace(tokens=np.where(real[:, :, None], features(data.tokens), 0))
     slow = online_perceptron(chain_outputs(explicit, MODEL), orders([np.arange(N)], 4, 3, 5))
     np.testing.assert_array_equal(found.mistakes, slow.mistakes)

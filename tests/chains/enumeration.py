@@ -10,8 +10,9 @@ import numpy as np
 from jaxstruct import Problem
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.losses import label_weights
+from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.chains.structure import Constraints, chain
-from tests.chains.oracles.truth import all_labelings
+from tests.chains.oracles.truth import all_labelings, scores
 from tests.chains.structure_cases import PLAIN, RICH, Model, allowed, iob_constraints
 
 N, T, S = 800, 4, 3
@@ -161,17 +162,8 @@ def enumerated(chains: Chains) -> list[Group]:
     for end in np.unique(theta.length):
         rows = np.flatnonzero(theta.length == end)
         y = all_labelings(chains.S, int(end))
-        F = np.zeros((len(rows), len(y)))
-        for t in range(end):
-            F += theta.emissions[rows, t][:, y[:, t]]
-        for t in range(end - 1):
-            pairs = theta.transitions[rows]
-            F += (pairs if pairs.ndim == 3 else pairs[:, t])[:, y[:, t], y[:, t + 1]]
-        if theta.triples is not None:
-            for t in range(end - 2):
-                F += theta.triples[rows][:, y[:, t], y[:, t + 1], y[:, t + 2]]
-        if theta.start is not None and end:
-            F += theta.start[rows][:, y[:, 0]] + theta.stop[rows][:, y[:, -1]]
+        parts = (part if part is None else part[rows] for part in theta[:-1])
+        F = scores(ChainPotentials(*parts), y)
         F[:, ~allowed(chains.constraints, y)] = -np.inf
         level = (chains.y[rows][:, None, :end] != y[None]).sum(axis=2)
         truth = level.argmin(axis=1)

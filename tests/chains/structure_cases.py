@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct import Problem, kernels
 from jaxstruct.chains.structure import ChainInput, Constraints, chain, chain_inputs
-from jaxstruct.chains.token_features import kernel_token_inputs
+from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 
@@ -69,9 +71,7 @@ class Sequences(NamedTuple):
             return chain_inputs(self.tokens, self.length)
         if way == "sparse":
             return chain_inputs(sparse_tokens(self.tokens), self.length)
-        kernel = functools.partial(kernels.gram_matrix, POLYNOMIAL)
-        features, gram = kernel_token_inputs(kernel, self.tokens, self.pool, self.places)
-        return chain_inputs(features, self.length, gram)
+        return kernel_token_inputs(POLYNOMIAL, self.tokens, self.length, self.pool, self.places)
 
     def problem(self, model: Model, way: str = "dense", **options: object) -> Problem:
         """`chain` in float64 unless given otherwise."""
@@ -87,6 +87,21 @@ class Sequences(NamedTuple):
             Buckets(tuple(cut(x, *pair) for pair in zip(index, ends, strict=True)), index),
             Buckets(tuple(self.y[i, :end] for i, end in zip(index, ends, strict=True)), index),
         )
+
+
+def kernel_token_inputs(
+    kernel: Partial, tokens: np.ndarray, length: np.ndarray, anchors: np.ndarray, places: np.ndarray
+) -> ChainInput:
+    """Sequences [n, T, d] by their kernel values; places: of each token among the anchors [m, d],
+    m where it is none, -1 on padding."""
+    (n, T, d), m = tokens.shape, len(anchors)
+    real = places >= 0
+    rows = np.asarray(kernels.gram_matrix(kernel, tokens.reshape(-1, d), anchors))
+    rows = np.where(real[:, :, None], rows.reshape(n, T, m), 0)
+    own = np.array([kernels.gram_matrix(kernel, one, one) for one in tokens])
+    gram = np.where(real[:, :, None] & real[:, None], own, 0)
+    features = KernelTokens(rows, np.where(real, places, m).astype(np.int32))
+    return chain_inputs(features, length, gram)
 
 
 def cut(x: ChainInput, rows: np.ndarray, T: int) -> ChainInput:
@@ -180,3 +195,59 @@ def allowed(constraints: Constraints | None, labels: np.ndarray) -> np.ndarray:
                 or any(constraints.transitions[a, b] for a, b in itertools.pairwise(y))
             )
     return good
+
+
+@quick_jit
+def evaluated(problem, w, x, planes, c):
+    """Every hook on a batch."""
+    y = planes[:, 0]
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    u = jax.vmap(problem.space.combine)(theta, planes, c)
+    return {
+        "scores": jax.vmap(jax.vmap(problem.model.score, (None, 0)))(theta, planes),
+        "decode": jax.vmap(problem.model.decode)(theta),
+        "plane_scores": jax.vmap(problem.space.plane_scores)(theta, planes),
+        "combine": u,
+        "add": problem.space.add(w, x, u),
+        "gram_action": jax.vmap(problem.space.gram_action)(x, u),
+        "plane_values": problem.space.plane_values(w, x, planes),
+        "add_planes": problem.space.add_planes(w, x, planes, c),
+        "plane_gram": jax.vmap(problem.space.plane_gram)(x, y, planes, planes[:, 1]),
+        "plane_norms": jax.vmap(problem.space.plane_norms)(x, y, planes),
+    }
+
+
+def differences(planes):
+    """Values up to a constant an example."""
+    return planes - planes[:, :1]
+
+
+def check_hooks(
+    found: dict, psi: np.ndarray, v: np.ndarray, c: np.ndarray, explicit: Callable, atol: float
+) -> None:
+    """What `evaluated` found, against Psi [n, K, D] of the planes, the true one first.
+
+    Args:
+      v: [D] w in the space of Psi. explicit: weights -> the same of them.
+    """
+    delta, close = psi[:, :1] - psi, dict(rtol=0, atol=atol)
+    for name in ("scores", "plane_scores"):
+        np.testing.assert_allclose(found[name], psi @ v, **close)
+    values = np.asarray(found["plane_values"])
+    np.testing.assert_allclose(differences(values), differences(psi @ v), **close)
+    moved = v + np.einsum("nk,nkd->d", c, psi)
+    for name in ("add", "add_planes"):
+        np.testing.assert_allclose(explicit(found[name]), moved, **close)
+    gram = np.einsum("nkd,nd->nk", delta, delta[:, 1])
+    np.testing.assert_allclose(found["plane_gram"], gram, **close)
+    np.testing.assert_allclose(found["plane_norms"], (delta**2).sum(axis=2), **close)
+    assert np.abs(gram).max() > 1 and np.abs(values).max() > 1
+
+
+@quick_jit
+def by_differences(problem, w, x, planes, index, c):
+    """(values, moved weights, where planes differ) by the parts at which they do."""
+    own = problem.space.differences
+    apart, v = own.find(planes), own.unpack(w, x)
+    moved = own.add(v, x, apart, index, c)
+    return own.values(v, x, apart, index), own.pack(moved, x), apart

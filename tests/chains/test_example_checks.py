@@ -53,7 +53,7 @@ Y = np.where(np.arange(T) < LENGTH[:, None], 1, -1)
         ((3, 3), {"loss": [["0", "1"], ["1", "0"]]}, "loss must be .* numbers, got <U1"),
         ((3, 3), {"loss": np.ones((3, 3))}, r"loss\[0, 0\] is 1.0: expected 0 on the diagonal"),
         ((3, 3), {"loss": None}, "loss must be"),
-        ((3, 3), {"constraints": np.zeros((3, 3), bool)}, "constraints must be Constraints"),
+        ((3, 3), {"constraints": np.zeros((3, 3), bool)}, "constraints must be a Constraints .see"),
         (
             (3, 3),
             {"constraints": Constraints(np.zeros((3, 3)), np.zeros(3, bool), np.zeros(3, bool))},

@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-import itertools
-from functools import partial
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxstruct as js
 from jaxstruct.chains.inputs import Constraints
-from jaxstruct.core.contract import Incomplete, Truth
+from jaxstruct.core.contract import Incomplete
+from tests.chains.oracles.truth import all_labelings
+from tests.chains.structure_cases import allowed
+from tests.lib.incomplete import check_completions
 from tests.lib.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("x64")
-S, T, D = 3, 4, 2
+S, N = 3, 12
 COSTS = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [9.0, 1.0, 0.0]])
 RULES = Constraints(np.eye(S, dtype=bool)[[1, 2, 0]], np.zeros(S, bool), np.arange(S) == 2)
 """Some pairs, and the last label at the end, are forbidden."""
 
 
-def drawn(seed: int, order: int, rules: Constraints | None, loss: object) -> tuple:
-    """(problem, theta, possible [T, S], length, the sequences that are outputs [k, T])."""
-    random = np.random.default_rng(seed)
-    options = {"order": order, "start_stop": True, "constraints": rules, "loss": loss}
-    problem = js.chains.chain(D, S, dtype="float64", **options)
-    length = 3
-    w = jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape)),
-                     problem.initial_weights)  # fmt: skip
-    x = js.chains.chain_inputs(random.normal(size=(1, T, D)), np.array([length], np.int32))
-    theta = problem.model.potentials(w, jax.tree.map(lambda leaf: leaf[0], x))
-    outputs = [y for y in itertools.product(range(S), repeat=length) if allowed(rules, y)]
-    true = outputs[random.integers(len(outputs))]
-    possible = np.zeros((T, S), bool)
-    possible[:length] = random.random((length, S)) < 0.5
-    possible[np.arange(length), true] = True
-    every = np.full((len(outputs), T), -1)
-    every[:, :length] = outputs
-    return problem, theta, possible, length, every
+def every(rules: Constraints | None, length: int) -> np.ndarray:
+    """[K, length] the sequences that are outputs."""
+    found = all_labelings(S, length)
+    return found[allowed(rules, found)]
 
 
-def allowed(rules: Constraints | None, y: tuple[int, ...]) -> bool:
-    if rules is None:
-        return True
-    pairs = any(rules.transitions[a, b] for a, b in itertools.pairwise(y))
-    return not (pairs or rules.start[y[0]] or rules.stop[y[-1]])
+def known_labels(rules: Constraints | None) -> list[list[set[int]]]:
+    """Of N sequences of 1 to 4 tokens the labels that each token may have, those of an output
+    among them."""
+    random, found = np.random.default_rng(0), []
+    for i in range(N):
+        outputs = every(rules, 1 + i % 4)
+        true = outputs[random.integers(len(outputs))].tolist()
+        found.append([{s, *np.flatnonzero(random.random(S) < 0.5).tolist()} for s in true])
+    return found
 
 
 @pytest.mark.parametrize(
@@ -55,48 +43,24 @@ def allowed(rules: Constraints | None, y: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize("rules", [None, RULES], ids=["free", "rules"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_what_agrees_is_found_and_costs_nothing(order: int, rules, loss) -> None:
-    for seed in range(8):
-        problem, theta, possible, length, every = drawn(seed, order, rules, loss)
-        F = np.array([float(problem.model.score(theta, y)) for y in every])
-        agrees = possible[np.arange(length), every[:, :length]].all(axis=1)
-        h = np.asarray(problem.model.complete(theta, possible))
-        best = every[agrees][np.argmax(F[agrees])]
-        np.testing.assert_array_equal(h[:length], best[:length])
+    """And the likelihood is that of all that agree."""
+    known, random = known_labels(rules), np.random.default_rng(1)
+    table = COSTS if loss is COSTS else 1 - np.eye(S)
 
-        truth = Truth(jnp.asarray(best, jnp.int32), jnp.asarray(possible))
-        table = COSTS if loss is COSTS else 1 - np.eye(S)
-        cheapest = [table[own].min(axis=0) for own in possible[:length]]
-        wanted = np.array([sum(c[s] for c, s in zip(cheapest, y, strict=False)) for y in every])
-        wanted = wanted / length if loss is not COSTS and loss[0] == "n" else wanted
-        delta = jax.vmap(partial(problem.model.loss, truth))(jnp.asarray(every, jnp.int32))
-        np.testing.assert_allclose(delta, wanted, atol=1e-12)
-        assert not delta[agrees].any()
+    def outputs(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        length = len(known[i])
+        own, at = every(rules, length), np.arange(length)
+        possible = np.array([[s in may for s in range(S)] for may in known[i]])
+        cheapest = np.array([table[sorted(may)].min(axis=0) for may in known[i]])
+        delta = cheapest[at, own].sum(axis=1)
+        by_length = loss is not COSTS and loss == "normalised_hamming"
+        return own, possible[at, own].all(axis=1), delta / length if by_length else delta
 
-        worst = np.asarray(problem.oracles.loss_augmented_decode(theta, truth, jnp.ones(())))
-        place = int(np.flatnonzero((every[:, :length] == worst[:length]).all(axis=1))[0])
-        assert F[place] + wanted[place] == pytest.approx((F + wanted).max(), abs=1e-9)
-
-
-@pytest.mark.parametrize("rules", [None, RULES], ids=["free", "rules"])
-@pytest.mark.parametrize("order", [1, 2])
-def test_the_likelihood_is_that_of_all_that_agree(order: int, rules) -> None:
-    for seed in range(4):
-        problem, theta, possible, length, every = drawn(seed, order, rules, "hamming")
-        agrees = possible[np.arange(length), every[:, :length]].all(axis=1)
-        truth = Truth(problem.model.complete(theta, possible), jnp.asarray(possible))
-
-        def listed(emissions, theta=theta, every=every, agrees=agrees, problem=problem):
-            own = theta._replace(emissions=emissions)
-            F = jnp.stack([problem.model.score(own, y) for y in every])
-            return jax.nn.logsumexp(F) - jax.nn.logsumexp(jnp.where(agrees, F, -jnp.inf))
-
-        def own(emissions, theta=theta, truth=truth, problem=problem):
-            return problem.inference.log_loss(theta._replace(emissions=emissions), truth)
-
-        found, wanted = (jax.value_and_grad(each)(theta.emissions) for each in (own, listed))
-        np.testing.assert_allclose(found[0], wanted[0], atol=1e-10)
-        np.testing.assert_allclose(found[1][:length], wanted[1][:length], atol=1e-10)
-        assert np.isfinite(found[1]).all()
+    data = js.chains.prepare(
+        [random.normal(size=(len(own), 2)) for own in known], known, classes=range(S),
+        order=order, start_stop=True, constraints=rules, loss=loss, dtype="float64",
+    )  # fmt: skip
+    check_completions(data, outputs, tolerance=1e-12)
 
 
 SEQUENCES = [[["a"], ["b"], ["a"]], [["b"]], [["c"], ["a"]]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -83,16 +84,6 @@ def test_spans_of_every_short_sequence() -> None:
         assert iob2_spans(labels) == _slow_spans(labels)
 
 
-def test_as_iob2_keeps_the_entities_and_obeys_the_rules() -> None:
-    forbidden, starts = forbidden_transitions(NAMES), forbidden_starts(NAMES)
-    for labels in itertools.product(NAMES, repeat=4):
-        made = as_iob2(labels)
-        assert iob2_spans(made) == iob2_spans(labels)
-        numbers = [NAMES.index(label) for label in made]
-        assert not starts[numbers[0]]
-        assert not any(forbidden[a, b] for a, b in zip(numbers, numbers[1:], strict=False))
-
-
 SCHEMES = {"IOB2": "BIBI", "IOBES": "BIES", "BILOU": "BILU", "IOB1": "IIII"}
 """The first, the inner ones, the last of several tokens, and a single one."""
 
@@ -124,13 +115,19 @@ def test_what_ends_an_entity_is_carried_on_by_none() -> None:
         assert as_iob2(given.split()) == wanted.split()
 
 
-def test_forbidden_is_what_as_iob2_changes() -> None:
-    """A sequence is IOB2 exactly if its start and transitions are allowed."""
+def test_as_iob2_keeps_the_entities_and_changes_what_is_forbidden() -> None:
+    """A sequence is IOB2 exactly if its start and transitions are allowed, as those made are."""
     forbidden, starts = forbidden_transitions(NAMES), forbidden_starts(NAMES)
-    for labels in itertools.product(NAMES, repeat=3):
-        a, b, c = (NAMES.index(label) for label in labels)
-        legal = not (starts[a] or forbidden[a, b] or forbidden[b, c])
-        assert legal == (as_iob2(labels) == list(labels))
+
+    def legal(labels: Sequence[str]) -> bool:
+        numbers = [NAMES.index(label) for label in labels]
+        pairs = itertools.pairwise(numbers)
+        return not (starts[numbers[0]] or any(forbidden[a, b] for a, b in pairs))
+
+    for labels in itertools.product(NAMES, repeat=4):
+        made = as_iob2(labels)
+        assert iob2_spans(made) == iob2_spans(labels)
+        assert legal(made) and legal(labels) == (made == list(labels))
     assert forbidden.dtype == starts.dtype == np.bool_
     assert forbidden.sum() == 2 * 3  # each I-type after O, and after B and I of the other type
     plain = forbidden_transitions(["O", "B", "I"])
@@ -138,33 +135,27 @@ def test_forbidden_is_what_as_iob2_changes() -> None:
     assert forbidden_transitions([]).shape == (0, 0) and forbidden_starts([]).shape == (0,)
 
 
-def test_f1_by_hand() -> None:
-    true = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "O"]]
-    predicted = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-LOC"]]
-    assert entity_f1(true, predicted) == EntityScores(1 / 3, 1 / 2, 2 / 5)
-    assert entity_f1(true, true) == (1.0, 1.0, 1.0)
+LOC = "O B-LOC I-LOC O"
 
 
-def test_the_type_and_both_ends_count() -> None:
-    true = [["O", "B-LOC", "I-LOC", "O"]]
-    for wrong in (
-        ["O", "B-PER", "I-PER", "O"],
-        ["B-LOC", "I-LOC", "I-LOC", "O"],
-        ["O", "B-LOC", "I-LOC", "I-LOC"],
-        ["O", "B-LOC", "B-LOC", "O"],
-    ):
-        assert entity_f1(true, [wrong]) == (0.0, 0.0, 0.0)
-    assert entity_f1(true, [["O", "I-LOC", "I-LOC", "O"]]) == (1.0, 1.0, 1.0)
-
-
-def test_nothing_found_and_nothing_there() -> None:
-    """0 / 0 is 0, and no entity moves from one sentence to the next."""
-    nothing, one = [["O"], ["O"]], [["O"], ["B-PER"]]
-    assert entity_f1(nothing, nothing) == (0.0, 0.0, 0.0)
-    assert entity_f1(one, nothing) == (0.0, 0.0, 0.0)
-    assert entity_f1(nothing, one) == (0.0, 0.0, 0.0)
-    assert entity_f1([], []) == (0.0, 0.0, 0.0)
-    assert entity_f1(one, [["B-PER"], ["O"]]) == (0.0, 0.0, 0.0)
+@pytest.mark.parametrize(
+    ("true", "predicted", "scores"),
+    [
+        (["B-PER I-PER O B-LOC", "O O"], ["B-PER I-PER O B-PER", "O B-LOC"], (1 / 3, 1 / 2, 2 / 5)),
+        *(([LOC], [wrong], (0, 0, 0)) for wrong in (
+            "O B-PER I-PER O", "B-LOC I-LOC I-LOC O", "O B-LOC I-LOC I-LOC", "O B-LOC B-LOC O",
+        )),
+        ([LOC], ["O I-LOC I-LOC O"], (1, 1, 1)),
+        # 0 / 0 is 0, and no entity moves from one sentence to the next
+        (["O", "O"], ["O", "O"], (0, 0, 0)), ([], [], (0, 0, 0)),
+        (["O", "B-PER"], ["O", "O"], (0, 0, 0)), (["O", "O"], ["O", "B-PER"], (0, 0, 0)),
+        (["O", "B-PER"], ["B-PER", "O"], (0, 0, 0)),
+    ],
+)  # fmt: skip
+def test_f1_by_hand(true: list, predicted: list, scores: tuple) -> None:
+    """The type and both ends count."""
+    found = entity_f1(*([own.split() for own in each] for each in (true, predicted)))
+    assert found == EntityScores(*scores)
 
 
 def test_f1_of_random_sequences() -> None:

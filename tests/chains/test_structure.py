@@ -17,6 +17,10 @@ from tests.chains.structure_cases import (
     RICH,
     WAYS,
     Model,
+    by_differences,
+    check_hooks,
+    differences,
+    evaluated,
     flat_psi,
     monomials,
     quick_jit,
@@ -79,24 +83,6 @@ def scored(problem, w, x, planes):
     return score, jax.vmap(lambda x, y: joint_feature(problem, x, y))(x, planes[:, 0])
 
 
-@quick_jit
-def evaluated(problem, w, x, planes, c):
-    """Every hook on a batch."""
-    y = planes[:, 0]
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-    u = jax.vmap(problem.space.combine)(theta, planes, c)
-    return {
-        "plane_scores": jax.vmap(problem.space.plane_scores)(theta, planes),
-        "combine": u,
-        "add": problem.space.add(w, x, u),
-        "gram_action": jax.vmap(problem.space.gram_action)(x, u),
-        "plane_values": problem.space.plane_values(w, x, planes),
-        "add_planes": problem.space.add_planes(w, x, planes, c),
-        "plane_gram": jax.vmap(problem.space.plane_gram)(x, y, planes, planes[:, 1]),
-        "plane_norms": jax.vmap(problem.space.plane_norms)(x, y, planes),
-    }
-
-
 def of_case(way, model):
     """(sequences, problem, random arguments of `evaluated`)."""
     data, random = sequences(), np.random.default_rng(1)
@@ -112,11 +98,6 @@ def explicit(way, data, w):
         lift = monomials(data.pool)
         w = {k: lift.T @ v if k in ("emissions", "pairs") else v for k, v in w.items()}
     return flat(w)
-
-
-def differences(planes):
-    """Values up to a constant an example."""
-    return planes - planes[:, :1]
 
 
 def psi_of(model, way, data, planes):
@@ -150,17 +131,7 @@ def test_hooks_against_numpy(x64, way, model):
     data, problem, (w, x, planes, c) = of_case(way, model)
     found = evaluated(problem, w, x, planes, c)
     psi, v = psi_of(model, way, data, planes), explicit(way, data, w)
-    delta, close = psi[:, :1] - psi, dict(rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found["plane_scores"], psi @ v, **close)
-    values = np.asarray(found["plane_values"])
-    np.testing.assert_allclose(differences(values), differences(psi @ v), **close)
-    moved = v + np.einsum("nk,nkd->d", c, psi)
-    for name in ("add", "add_planes"):
-        np.testing.assert_allclose(explicit(way, data, found[name]), moved, **close)
-    gram = np.einsum("nkd,nd->nk", delta, delta[:, 1])
-    np.testing.assert_allclose(found["plane_gram"], gram, **close)
-    np.testing.assert_allclose(found["plane_norms"], (delta**2).sum(axis=2), **close)
-    assert np.abs(gram).max() > 1 and np.abs(values).max() > 1
+    check_hooks(found, psi, v, c, functools.partial(explicit, way, data), 1e-12)
 
 
 @pytest.mark.thorough
@@ -287,16 +258,6 @@ def test_features_serve_as_well_as_their_gram(x64, way, model):
 @quick_jit
 def by_planes(problem, w, x, planes, c):
     return problem.space.plane_values(w, x, planes), problem.space.add_planes(w, x, planes, c)
-
-
-def _by_differences(problem, w, x, planes, index, c):
-    differences = problem.space.differences
-    apart, v = differences.find(planes), differences.unpack(w, x)
-    moved = differences.add(v, x, apart, index, c)
-    return differences.values(v, x, apart, index), differences.pack(moved, x), apart
-
-
-by_differences = quick_jit(_by_differences)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])

@@ -19,7 +19,16 @@ from jaxstruct.chains.token_features import (
     windowed_gram,
 )
 from tests.chains.oracles.truth import all_labelings
-from tests.chains.structure_cases import Model, flat_psi, quick_jit, random_sequences, sparse_tokens
+from tests.chains.structure_cases import (
+    Model,
+    by_differences,
+    check_hooks,
+    evaluated,
+    flat_psi,
+    quick_jit,
+    random_sequences,
+    sparse_tokens,
+)
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import flat
@@ -98,21 +107,6 @@ def test_windows_of_narrow_indices_are_those_of_wide_ones(dtype):
     assert wanted.indices.max() == 300 and (np.asarray(wanted.indices) >= 256).any()
 
 
-@quick_jit
-def hooks(problem, w, x, planes, c):
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-    y = planes[:, 0]
-    return {
-        "scores": jax.vmap(jax.vmap(problem.model.score, (None, 0)))(theta, planes),
-        "decode": jax.vmap(problem.model.decode)(theta),
-        "add_planes": problem.space.add_planes(w, x, planes, c),
-        "plane_values": problem.space.plane_values(w, x, planes),
-        "add": problem.space.add(w, x, jax.vmap(problem.space.combine)(theta, planes, c)),
-        "plane_gram": jax.vmap(problem.space.plane_gram)(x, y, planes, planes[:, 1]),
-        "plane_norms": jax.vmap(problem.space.plane_norms)(x, y, planes),
-    }
-
-
 @pytest.mark.parametrize(
     "way, model", thorough_after(1, [("sparse", RICH), ("dense", RICH), ("sparse", Model())])
 )
@@ -126,30 +120,13 @@ def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
     assert jax.tree.map(np.shape, problem.initial_weights) == jax.tree.map(np.shape, w)
     planes = np.where(data.y[:, None] >= 0, random.integers(0, S, (N, 4, T)), -1).astype(np.int32)
     planes[:, 0], c = data.y, random.normal(size=(N, 4))
-    found = jax.tree.map(np.asarray, hooks(problem, w, inputs_of(way, data), planes, c))
-    psi, v, close = psi_of(model, wide, planes), flat(w), dict(rtol=0, atol=1e-11)
-    delta, moved = psi[:, :1] - psi, v + np.einsum("nk,nkd->d", c, psi)
-    np.testing.assert_allclose(found["scores"], psi @ v, **close)
-    values = found["plane_values"]
-    np.testing.assert_allclose(values - values[:, :1], psi @ v - (psi @ v)[:, :1], **close)
-    for name in ("add", "add_planes"):
-        np.testing.assert_allclose(flat(found[name]), moved, **close)
-    gram = np.einsum("nkd,nd->nk", delta, delta[:, 1])
-    np.testing.assert_allclose(found["plane_gram"], gram, **close)
-    np.testing.assert_allclose(found["plane_norms"], (delta**2).sum(axis=2), **close)
-    assert np.abs(gram).max() > 1
+    found = jax.tree.map(np.asarray, evaluated(problem, w, inputs_of(way, data), planes, c))
+    psi, v = psi_of(model, wide, planes), flat(w)
+    check_hooks(found, psi, v, c, flat, 1e-11)
     for tokens, length, decoded in zip(wide, data.length, found["decode"], strict=True):
         every = all_labelings(S, int(length), T)
         best = every[(psi_of(model, tokens[None], every[None])[0] @ v).argmax()]
         np.testing.assert_array_equal(decoded, best)  # without ties
-
-
-@quick_jit
-def by_differences(problem, w, x, planes, index, c):
-    differences = problem.space.differences
-    apart, v = differences.find(planes), differences.unpack(w, x)
-    moved = differences.add(v, x, apart, index, c)
-    return differences.values(v, x, apart, index), differences.pack(moved, x)
 
 
 @pytest.mark.thorough
@@ -165,7 +142,7 @@ def test_windows_of_long_sequences_are_read_where_planes_differ(x64, way):
     c = random.normal(size=(3, 3))
     c -= c.mean(axis=1, keepdims=True)
     found = by_differences(problem, w, x, planes, index, c)
-    cut, also = jax.tree.map(np.asarray, found)
+    cut, also, _ = jax.tree.map(np.asarray, found)
     psi = psi_of(Model(), written(data.tokens, data.length, 1), planes)[index]
     values = psi @ flat(w)
     np.testing.assert_allclose(cut - cut[:, :1], values - values[:, :1], rtol=0, atol=1e-11)

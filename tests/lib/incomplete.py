@@ -98,14 +98,17 @@ def _listed(data: Any, outputs: Outputs) -> tuple[Any, Any, Any, np.ndarray, lis
     return x, y.numbers, stacked, marks, [own[1:] for own in each]
 
 
-def check_completions(data: Any, outputs: Outputs, log_loss: bool = True) -> None:
+def check_completions(
+    data: Any, outputs: Outputs, log_loss: bool = True, tolerance: float | None = None
+) -> None:
     """Completions, losses, violated outputs and likelihoods of every example are as defined."""
     problem = data[0]
     x, known, every, marks, listed = _listed(data, outputs)
     w = weights(problem, np.random.default_rng(0), len(marks))
     given = (w, x, known, every, marks)
     found = jax.tree.map(np.asarray, _ask(problem, log_loss, given))
-    tolerance = 1e-9 if jax.tree.leaves(w)[0].dtype == np.float64 else 1e-4
+    if tolerance is None:
+        tolerance = 1e-9 if jax.tree.leaves(w)[0].dtype == np.float64 else 1e-4
     for i, (agrees, delta) in enumerate(listed):
         K, own = len(agrees), jax.tree.map(lambda leaf, i=i: leaf[i], found)
         F, all_ = own["F"][:K], jax.tree.map(lambda leaf, i=i, K=K: leaf[i][:K], every)

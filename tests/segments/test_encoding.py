@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
+from jaxstruct.core.tables import Matrix, Ranking
 from tests.lib.refusals import refused
 from tests.segments.cases import names, tagged
 
@@ -65,6 +66,28 @@ def test_phrases_are_the_texts_of_segments():
     assert len(prepare(X, SPANS, phrases=["word"], phrase_count=6).encoding.phrase_names) == 2
 
 
+def test_tables_name_each_weight():
+    """With a window; of all tokens of a segment, of its first and last one, of it as a whole."""
+    encoding = prepare(X, SPANS, phrases=["word"], phrase_count=4).encoding
+    features, phrases = encoding.features.names, encoding.phrase_names
+    shapes = encoding.problem(window=1, start_stop=True).initial_weights
+    w = {name: np.zeros(leaf.shape) for name, leaf in shapes.items()}
+    w["tokens"][2 * len(features) + 1, 3 + 2] = 1.0  # the next token, of a first one, PER
+    w["tokens"][len(features), 6 + 1], w["phrases"][3, 1], w["lengths"][2, 2] = 2.0, 3.0, 4.0
+    w["stop"][0], w["transitions"][1, 0] = 5.0, 6.0
+    tables = encoding.tables(w, {"window": 1}, 2)
+    found = {table.title: dict(zip(table.names, table.weights.tolist(), strict=True))
+             for table in tables if isinstance(table, Ranking)}  # fmt: skip
+    assert {title: own for title, own in found.items() if own} == {
+        "features of PER": {f"first: {features[1]} [+1]": 1}, "lengths of PER": {"3": 4},
+        "features of LOC": {f"last: {features[0]}": 2}, "stop of a sequence": {"O": 5},
+        "whole segments of LOC": {phrases[3]: 3},
+    }  # fmt: skip
+    assert len(found) == 3 + 3 + 2 + 2 and "lengths of O" not in found
+    (matrix,) = (table for table in tables if isinstance(table, Matrix))
+    assert matrix.values[1, 0] == 6 and matrix.rows == encoding.codec.classes
+
+
 def test_refusals_name_the_place():
     refused("segments must be of n = 12 sequences, got 11", prepare, X, SPANS[1:])
     refused(r"segments\[0\] has 5 labels, but its sequence has 6", prepare, X[:1], [IOB2[0][1:]])
@@ -83,5 +106,5 @@ def test_refusals_name_the_place():
     with refused(r"segments\[0\] leaves token 1 in no segment"):
         prepare([[["a"], ["b"]]], [[(0, 1, "X")]], classes=["X"])
     encoding = prepare(X, SPANS).encoding
-    with refused(r"segments\[0\] has the label 'ORG'.*have it among those of training"):
+    with refused(r"segments\[0\]: label\[0\]: 'ORG' is none of .*have it among the classes of"):
         encoding.outputs([[(0, 1, "ORG")]], [2])

@@ -39,11 +39,7 @@ def segmentations(length: int) -> list[list[tuple[int, int, str]]]:
 
 
 def iob2(spans: list) -> list[str]:
-    found = []
-    for start, end, label in spans:
-        first = "O" if label == "O" else f"B-{label}"
-        found += [first, *[f"I-{label}"] * (end - start - 1)]
-    return found
+    return tagged([range(spans[-1][1])], [[span for span in spans if span[2] != "O"]])[0]
 
 
 def tokens_right(known: Any, spans: list) -> np.ndarray:

@@ -14,7 +14,7 @@ from jaxstruct.trees.phrases.grammar import read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
 from jaxstruct.trees.phrases.tree import Tree, tags
 from jaxstruct.trees.potentials import GrammarRules
-from jaxstruct.trees.structure import sentence_inputs, tree_outputs
+from jaxstruct.trees.structure import sentence_inputs
 from tests.trees.oracles.truth import forest
 
 T = 4
@@ -64,7 +64,8 @@ def examples(seed: int = 0):
     own = grammar(seed)
     encoded = [encode(own, tree, T).tree for tree in trees(seed=seed)]
     sentences = [tags(tree) for tree in trees(seed=seed)]
-    return sentence_inputs(own, sentences, T), tree_outputs(encoded, T)
+    outputs = jax.tree.map(lambda *leaves: np.stack(leaves), *encoded)
+    return sentence_inputs(own, sentences, T), outputs
 
 
 @lru_cache(maxsize=64)

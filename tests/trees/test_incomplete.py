@@ -15,7 +15,7 @@ from jaxstruct.trees import Brackets, constituents, read_trees, tags
 from jaxstruct.trees.phrases.integer_trees import decode
 from tests.lib.incomplete import check_completions, check_same_as_fit, check_training
 from tests.lib.refusals import refused
-from tests.trees.structure_cases import T, all_trees, grammar, trees
+from tests.trees.structure_cases import T, all_trees, grammar, inner_nodes, nodes, trees
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -56,26 +56,19 @@ def outputs_of(seed: int, loss: str, given: list):
         named = [decode(own, tree, tags(trees(seed=seed)[row])) for tree in every]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves).astype(np.int32), *every)
         tokens = loss == "all_node_f1"
+        own_nodes = nodes if tokens else inner_nodes
         if not isinstance(given[i], Brackets):
             agrees = np.array([tree == given[i] for tree in named])
-            true = _nodes(seed, every[int(agrees.argmax())], tokens)
-            lacking = [len(true - _nodes(seed, tree, tokens)) for tree in every]
+            true = own_nodes(seed, every[int(agrees.argmax())])
+            lacking = [len(true - own_nodes(seed, tree)) for tree in every]
         else:
             spans = [missed(seed, given[i].known, tree) for tree in named]
             agrees = np.array([not one for one in spans])
             lacking = [sum(tokens or end - begin > 1 for begin, end in one) for one in spans]
-        nodes = 2 * length - 1 if tokens else length - 1
-        return stacked, agrees, np.array(lacking) / max(nodes, 1)
+        count = 2 * length - 1 if tokens else length - 1
+        return stacked, agrees, np.array(lacking) / max(count, 1)
 
     return of
-
-
-def _nodes(seed: int, tree: BinaryTree, tokens: bool) -> set:
-    own = grammar(seed)
-    found = {(begin, end, own.binary_rules[rule, 0])
-             for rule, begin, _, end in zip(*tree[1:], strict=True) if rule >= 0}  # fmt: skip
-    single = {(t, t + 1, symbol) for t, symbol in enumerate(tree.symbols) if symbol >= 0}
-    return found | single if tokens else found
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

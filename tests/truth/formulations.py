@@ -128,13 +128,7 @@ def problem(
     rows = np.arange(n)
     used = weights > 0
     wrong = (np.arange(k) != truths[:, None]) & used[:, None]
-    one, root = np.ones_like(delta), np.sqrt(delta)
-    s, b = {
-        "svm1_slack": (delta, delta),
-        "svm2_slack": (root, root),
-        "svm1_margin": (one, delta),
-        "svm2_margin": (one, root),
-    }.get(formulation, (one, one))
+    s, b = scales(formulation, delta)
     cap, ridge = np.full(n, np.inf), np.zeros(n)
     if formulation.startswith("svm1"):
         cap = C * weights / n
@@ -142,6 +136,17 @@ def problem(
         ridge = np.divide(n, C * weights, out=np.full(n, np.inf), where=used)
     dpsi = psi[rows, truths][:, None, :] - psi
     return Problem(dpsi, s * wrong, b * wrong, cap, ridge, wrong, used, truths)
+
+
+def scales(formulation: str, delta: Array) -> tuple[Array, Array]:
+    """(s, b) of outputs of these losses; see `Problem`."""
+    one, root = np.ones_like(delta), np.sqrt(delta)
+    return {
+        "svm1_slack": (delta, delta),
+        "svm2_slack": (root, root),
+        "svm1_margin": (one, delta),
+        "svm2_margin": (one, root),
+    }.get(formulation, (one, one))
 
 
 def _checked(formulation, features, losses, truths, C, example_weights):

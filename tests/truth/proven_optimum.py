@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.truth.formulations import scales
 from tests.truth.interior_point import solve_qp
 
 Array = np.ndarray
@@ -96,13 +97,7 @@ def structural(
     """A soft formulation of Psi [n, k, D] with a slack an example; pairs: one a wrong output."""
     n, k, _ = psi.shape
     who, what = np.nonzero(np.arange(k)[None] != truths[:, None])
-    delta, one = losses[who, what].astype(Exact), np.ones(len(who), Exact)
-    s, b = {
-        "svm1_slack": (delta, delta),
-        "svm2_slack": (np.sqrt(delta), np.sqrt(delta)),
-        "svm1_margin": (one, delta),
-        "svm2_margin": (one, np.sqrt(delta)),
-    }.get(formulation, (one, one))
+    s, b = scales(formulation, losses[who, what].astype(Exact))
     psi = psi.astype(Exact)
     a = s[:, None] * (psi[who, truths[who]] - psi[who, what])
     slack_of = np.arange(len(who)) if pairs else who

@@ -146,13 +146,6 @@ def _best(kinds: tuple[int, ...] | None) -> Callable:
     return of_one_example(in_column_blocks(partial(_best_kernel, kinds), columns), _score_and_value)
 
 
-def _check_levels(levels: int, least: int) -> None:
-    if checked_size("levels", levels, 0) < least:
-        raise ValueError(
-            f"there must be at least {least} levels (a cap plus one; T + 1 for all), got {levels}"
-        )
-
-
 def hamming_levels(potentials: ChainPotentials, y_true: Array, length: Array, levels: int) -> Array:
     """The best score at every Hamming distance from y_true.
 
@@ -176,9 +169,9 @@ def hamming_levels(potentials: ChainPotentials, y_true: Array, length: Array, le
     Raises:
       ValueError: levels < 1, shapes do not fit together, or a dtype is not what it should be.
     """
-    _check_levels(levels, 1)
+    levels = checked_size("levels", levels)
     potentials, length = checked_chain(potentials, length)
-    return _of_levels(int(levels))(potentials, checked_labels(y_true, potentials), length)
+    return _of_levels(levels)(potentials, checked_labels(y_true, potentials), length)
 
 
 def best_of_levels(
@@ -230,7 +223,7 @@ def best_of_levels(
             "offsets, slopes and valid must all be [levels], got shapes "
             f"{offsets.shape}, {slopes.shape} and {valid.shape}"
         )
-    _check_levels(offsets.shape[0], 2)
+    checked_size("levels", offsets.shape[0], 2)
     y_true = checked_labels(y_true, potentials)
     if costs is None:
         return _best(None)(None, potentials, y_true, length, offsets, slopes, valid)

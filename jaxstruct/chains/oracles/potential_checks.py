@@ -10,26 +10,17 @@ from jaxstruct.core.spec import array, one_example
 from jaxstruct.core.types import Array
 
 
-def checked_potentials(potentials: ChainPotentials) -> ChainPotentials:
-    """Potentials of one chain as arrays of one floating dtype.
+def checked_chain(potentials: ChainPotentials, length: Array) -> tuple[ChainPotentials, Array]:
+    """Potentials of one chain, as arrays of one floating dtype, and its length.
 
     Raises:
       ValueError: a shape does not fit the emissions, T or S is 0, or the potentials are not
-        floating-point numbers.
+        floating-point numbers; as `checked_length`.
     """
-    return one_example(
+    potentials = one_example(
         "potentials", potentials, {}, emissions="T S", transitions="S S | T-1 S S", start="S",
         stop="S", triples="S S S | T-2 S S S",
     )  # fmt: skip
-
-
-def checked_chain(potentials: ChainPotentials, length: Array) -> tuple[ChainPotentials, Array]:
-    """Potentials and length of one chain.
-
-    Raises:
-      ValueError: as `checked_potentials` and `checked_length`.
-    """
-    potentials = checked_potentials(potentials)
     return potentials, checked_length(length, potentials.emissions.shape[0])
 
 
@@ -39,8 +30,5 @@ def checked_labels(y_true: Array, potentials: ChainPotentials) -> Array:
     Raises:
       ValueError: they are not [T] integers.
     """
-    y_true, T = jnp.asarray(y_true), potentials.emissions.shape[0]
-    array("y_true", y_true, "T", None, {"T": T})
-    if not jnp.issubdtype(y_true.dtype, jnp.integer):
-        raise ValueError(f"y_true must be integer labels, got {y_true.dtype}")
-    return y_true.astype(jnp.int32)
+    found = array("y_true", y_true, "T", "integers", {"T": potentials.emissions.shape[0]})
+    return jnp.asarray(found, jnp.int32)

@@ -6,15 +6,14 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.lengths import checked_length
-from jaxstruct.core.semiring import Best, Levels, Ranked, Sums
+from jaxstruct.core.semiring import Best, Ranked, Sums
 from jaxstruct.core.spec import one_example
 from jaxstruct.core.types import Array
-from jaxstruct.segments.oracles.semi_markov import Forward, forward, trace_back
+from jaxstruct.segments.oracles.semi_markov import forward, trace_back
 from jaxstruct.segments.potentials import SegmentPotentials
 
 
@@ -80,21 +79,6 @@ def k_best(potentials: SegmentPotentials, length: Array, k: int) -> Segmentation
     codes = jax.vmap(lambda at: trace_back(rule, potentials, length, found, at))(jnp.arange(k))
     scores = jnp.stack(found.total)
     return Segmentation(or_padding(codes, scores), scores)
-
-
-def level_scores(
-    potentials: SegmentPotentials, length: Array, steps: Array, targets: np.ndarray
-) -> tuple[Levels, Forward]:
-    """The best score of every level, `.total`, and what `trace_back` needs.
-
-    Args:
-      potentials, length: as in `viterbi`.
-      steps: [T, L, S] int32, the step c that each segment makes.
-      targets: [C, H] the level to which step c leads from level h, H or more for none; a
-        segmentation begins at level 0.
-    """
-    rule = Levels(targets)
-    return rule, forward(rule, potentials, length, steps)
 
 
 def log_partition(potentials: SegmentPotentials, length: Array) -> Array:

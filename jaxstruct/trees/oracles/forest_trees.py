@@ -128,8 +128,7 @@ class Chart(NamedTuple):
         left, right = part_rows(last - first + 1, first, split)
         left = left * self._symbols + entry(self.rules.lefts, rule)
         right = right * self._symbols + entry(self.rules.rights, rule)
-        over = (first, last) if len(scores.edges.shape) > 1 else ()
-        return Edge(rule, left, right, entry(scores.edges, *over, rule))
+        return Edge(rule, left, right, entry(scores.edges, rule))
 
     @property
     def _symbols(self) -> Array:

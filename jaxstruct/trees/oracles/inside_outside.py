@@ -49,8 +49,7 @@ class TreeMarginals(NamedTuple):
 
     Fields:
       lexical: [T, S] p(symbol over a token), 0 beyond the length.
-      rules: [R] expected count of each rule; [T, T, R] of a rule over a span where the potentials
-        depend on it.
+      rules: [R] expected count of each rule.
       root: [S] p(symbol of the top node).
       spans: [T, T, S] p(a symbol over the tokens from the first to the last) of at least two
         tokens; else 0.
@@ -93,27 +92,24 @@ def _log_partition(sums: Inside) -> Array:
 def _outside(given: Sentences, sums: Inside) -> tuple[Array, Array, Array]:
     """([rows, S, B] p(node), expected counts of rules, [S, B] p(top node))."""
     cells, longest = sums.charts.cells[:, 0], jnp.max(given.length)
-    T = given.potentials.lexical.shape[0]
     parents, *children = given.table.rules
     weights = jnp.exp(sums.top)
     top = weights / positive_or_one(jnp.sum(weights, axis=0, keepdims=True))
     whole = jnp.arange(len(cells))[:, None, None] == row(given.length, 0)[None, None]
     nodes = jnp.where(whole, top[None], 0)
     table, spans = given.potentials.rules, given.potentials.spans
-    constant = table.ndim == 2
-    shape = len(parents), given.batch
 
     def of_end(n: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         end = longest - n
         return jax.lax.fori_loop(0, end - 1, partial(share, end), carry)
 
     def share(end: Array, m: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        nodes, counts = carry
-        width, begin, place = end - m, m, (m, end - 1)
+        nodes = carry[0]
+        width, begin = end - m, m
         below, node = (row_of(each, row(width, begin)) for each in (cells, nodes))
         weight = jnp.where(node > 0, jnp.log(node) - finite_or_zero(below), -jnp.inf)
-        weight = weight if spans is None else weight + spans[place]
-        weight = rows(weight, parents) + (table if constant else table[place])
+        weight = weight if spans is None else weight + spans[m, end - 1]
+        weight = rows(weight, parents) + table
         real = rows(node, parents) > 0
 
         def of_split(split: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -125,11 +121,9 @@ def _outside(given: Sentences, sums: Inside) -> tuple[Array, Array, Array]:
                 nodes = nodes.at[at, own].add(joint)
             return nodes, counts + joint
 
-        start = nodes, counts if constant else jnp.zeros(shape, counts.dtype)
-        nodes, found = jax.lax.fori_loop(1, width, of_split, start)
-        return nodes, found if constant else counts.at[place].set(found)
+        return jax.lax.fori_loop(1, width, of_split, carry)
 
-    start = nodes, jnp.zeros(shape if constant else (T, T, *shape), cells.dtype)
+    start = nodes, jnp.zeros((len(parents), given.batch), cells.dtype)
     nodes, counts = jax.lax.fori_loop(0, longest - 1, of_end, start)
     return nodes, counts, top
 

@@ -41,7 +41,7 @@ def checked_sentence(
     """
     sizes = {"R": jnp.shape(rules[0])[-1]}
     potentials = one_example(
-        "potentials", potentials, sizes, lexical="T S", rules="R | T T R", root="S", spans="T T S"
+        "potentials", potentials, sizes, lexical="T S", rules="R", root="S", spans="T T S"
     )
     T, S = sizes["T"], sizes["S"]
     if T < 2:

@@ -278,9 +278,7 @@ def charts(rule: Best, given: Sentences, keep: bool = True) -> Charts:
 
     def fill(end: Array, width: Array, found: Charts) -> Charts:
         begin, last = end - width, end - 1
-        of_span = potentials.rules.ndim > 2
-        of_place = potentials.rules[begin, last] if of_span else potentials.rules
-        scores = members_of(of_place, table.blocks.members, -jnp.inf)
+        scores = members_of(potentials.rules, table.blocks.members, -jnp.inf)
         groups, symbols = rule.reduce(Span(given, found.cells, width, begin, scores))
         if potentials.spans is not None:
             own = potentials.spans[begin, last][None]

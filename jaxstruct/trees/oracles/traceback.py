@@ -174,8 +174,7 @@ def _search(given: Sentences, found: Charts, finder: OfValue, n: Array, node: No
         rows = part_rows(width, begin, split)
         values = pick(cells, rows[0], left, table.rules.lefts[rule])
         values = values + pick(cells, rows[1], right, table.rules.rights[rule])
-        of_span = potentials.rules.ndim > 2
-        values = values + pick(potentials.rules, *(where if of_span else ()), rule)
+        values = values + pick(potentials.rules, rule)
         if potentials.spans is not None:
             values = values + pick(potentials.spans, *where, symbol)
         return jnp.where(term < terms, finder.weigh(values, goal), 0)

@@ -62,7 +62,6 @@ class Grammar(NamedTuple):
         the tag. 0 for symbols without lexical rule.
       binarisation: how the trees were brought into this form.
       unknown_words: how words become terminals, or None if the terminals are tags.
-      uncounted: labels that count as no constituent (the outer bracket).
     """
 
     symbols: tuple[str, ...]
@@ -76,7 +75,6 @@ class Grammar(NamedTuple):
     token_constituents: np.ndarray
     binarisation: Binarisation
     unknown_words: UnknownWords | None
-    uncounted: tuple[str, ...]
 
 
 class LabelCounts(NamedTuple):
@@ -98,7 +96,6 @@ def read_grammar(
     trees: Iterable[Tree],
     binarisation: Binarisation = FULL,
     unknown_words: UnknownWords | None = None,
-    uncounted: Sequence[str] = OUTER_LABELS,
 ) -> Grammar:
     """Reads a grammar off trees (cleaned, not binarised).
 
@@ -107,7 +104,6 @@ def read_grammar(
       binarisation: how to binarise them.
       unknown_words: None makes the part-of-speech tags the terminals, as in the paper; else words
         are terminals, and rare ones count as their class by spelling.
-      uncounted: labels that count as no constituent.
 
     Raises:
       ValueError: no tree; a label that the binarisation cannot take; a wrong option; what should be
@@ -116,15 +112,11 @@ def read_grammar(
     trees = as_list("trees", trees, "several Trees: read_trees(text), or [tree]")
     for row, tree in enumerate(trees):
         check_tree(tree, f"trees[{row}]")
-    check_binarisation(binarisation)
-    uncounted = as_list("uncounted", uncounted, "several labels, such as ('ROOT',)")
-    if not trees:
-        raise ValueError("trees: got none, expected at least one to read a grammar off")
     frequent = None
     if unknown_words is not None:
         check_unknown_words(unknown_words)
         frequent = frequent_words((word for tree in trees for word in words(tree)), unknown_words)
-    counts = GrammarCounts(binarisation, unknown_words, frequent, uncounted)
+    counts = GrammarCounts(binarisation, unknown_words, frequent)
     for tree in trees:
         counts.add(tree)
     return counts.grammar()
@@ -138,7 +130,6 @@ class GrammarCounts:
         binarisation: Binarisation = FULL,
         unknown_words: UnknownWords | None = None,
         frequent: frozenset[str] | None = None,
-        uncounted: Sequence[str] = OUTER_LABELS,
     ) -> None:
         """No rule yet.
 
@@ -146,7 +137,7 @@ class GrammarCounts:
           frequent: with unknown_words, of `frequent_words` of all trees.
         """
         check_binarisation(binarisation)
-        self._options = binarisation, unknown_words, tuple(uncounted)
+        self._options = binarisation, unknown_words
         self._frequent = frequent
         self._binary, self._lexical, self._roots = Counter(), Counter(), Counter()
 
@@ -203,7 +194,7 @@ def grammar_of(fields: dict[str, Any]) -> Grammar:
         or an option does not fit.
     """
     check_fields(fields, Grammar._fields)
-    for name in ("symbols", "terminals", "uncounted"):
+    for name in ("symbols", "terminals"):
         distinct_texts(name, fields[name])
     check_binarisation(fields["binarisation"])
     if fields["unknown_words"] is not None:
@@ -229,7 +220,6 @@ def _number(
     roots: Counter,
     binarisation: Binarisation,
     unknown_words: UnknownWords | None,
-    uncounted: tuple[str, ...],
 ) -> Grammar:
     """Names become numbers, counters sorted arrays."""
     names = {symbol for symbol, _ in lexical} | {symbol for rule in binary for symbol in rule}
@@ -255,7 +245,6 @@ def _number(
         token_constituents=none,
         binarisation=binarisation,
         unknown_words=unknown_words,
-        uncounted=uncounted,
     )
     inner, token = (table.sum(axis=1, dtype=np.int32) for table in label_counts(grammar))
     return grammar._replace(constituents=inner, token_constituents=token)
@@ -269,12 +258,13 @@ def _table(counts: dict[tuple[int, ...], int], width: int) -> tuple[np.ndarray, 
 
 
 def label_counts(grammar: Grammar) -> LabelCounts:
-    """Returns how often each label is among the constituents of each symbol."""
+    """Returns how often each label is among the constituents of each symbol; an outer bracket is
+    none."""
     parents, above = set(grammar.binary_rules[:, 0]), set(grammar.lexical_rules[:, 0])
     chains = [chain_labels(symbol, grammar.binarisation) for symbol in grammar.symbols]
     inner = [chain if number in parents else () for number, chain in enumerate(chains)]
     token = [chain[:-1] if number in above else () for number, chain in enumerate(chains)]
-    labels = {label for chain in (*inner, *token) for label in chain} - set(grammar.uncounted)
+    labels = {label for chain in (*inner, *token) for label in chain} - set(OUTER_LABELS)
     columns = numbers_of(tuple(sorted(labels)))
     return LabelCounts(_histograms(inner, columns), _histograms(token, columns))
 

@@ -172,19 +172,14 @@ def tags(tree: Tree) -> tuple[str, ...]:
 
 def node_spans(tree: Tree) -> list[tuple[Tree, int, int]]:
     """Returns (node, begin, end) of every node in preorder, leaves included."""
-    sizes: list[int] = []
-    fold(tree, lambda node, parts: _size(node, parts, sizes))
-    begin, spans = 0, []
-    for node, size in zip(preorder(tree), reversed(sizes), strict=True):
-        spans.append((node, begin, begin + size))
-        begin += node.is_leaf
-    return spans
-
-
-def _size(node: Tree, parts: list[int], sizes: list[int]) -> int:
-    """The number of leaves below a node, noted in the order of the fold."""
-    sizes.append(1 if node.is_leaf else sum(parts))
-    return sizes[-1]
+    order, ends, spans = preorder(tree), [], []
+    begin = len([node for node in order if not node.children])
+    for node in reversed(order):
+        first = len(ends) - len(node.children)
+        begin -= not node.children
+        ends[first:] = [ends[first] if node.children else begin + 1]  # that of its last child
+        spans.append((node, begin, ends[first]))
+    return spans[::-1]
 
 
 def constituents(tree: Tree) -> list[Constituent]:

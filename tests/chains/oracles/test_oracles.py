@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
 from jaxstruct.chains.oracles.sums import log_partition, marginals, sample
@@ -23,7 +22,7 @@ from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 
 FIRST = STRUCTURES[0].values[0]
-K, CAP, SCALE, DRAWS = 5, 3, 2.5, 100
+K, CAP, DRAWS = 5, 3, 100
 
 
 class Given(NamedTuple):
@@ -32,7 +31,6 @@ class Given(NamedTuple):
     Fields:
       length, y_true: those of `Cases`.
       offsets, slopes, valid: [N, T + 2] of levels, one more than there are; some are left out.
-      weights: [N, T, S] costs of wrong labels, nan beyond the length.
     """
 
     length: np.ndarray
@@ -40,27 +38,23 @@ class Given(NamedTuple):
     offsets: np.ndarray
     slopes: np.ndarray
     valid: np.ndarray
-    weights: np.ndarray
     key: np.ndarray
 
 
 def asked(given: Cases, dtype: str) -> Given:
     """Small integers, so that ties stay ties."""
-    random, (N, T, S) = np.random.default_rng(0), given.potentials.emissions.shape
+    random, (N, T, _) = np.random.default_rng(0), given.potentials.emissions.shape
     shape = (N, T + 2)
     offsets = np.where(random.random(shape) < 0.1, -np.inf, random.integers(-2, 3, shape))
     slopes, valid = random.integers(0, 3, shape), random.random(shape) < 0.85
-    weights = random.integers(0, 3, (N, T, S)).astype(dtype)
-    weights[np.arange(T) >= given.length[:, None]] = np.nan
     lines = offsets.astype(dtype), slopes.astype(dtype), valid
     keys = jax.random.split(jax.random.key(1), N)
-    return Given(given.length, given.y_true, *lines, weights, keys)
+    return Given(given.length, given.y_true, *lines, keys)
 
 
 def answers(potentials: ChainPotentials, given: Given) -> dict:
     """Of one chain."""
     y, length, lines = given.y_true, given.length, given[2:5]
-    augmented = loss_augmented(potentials, y, length, given.weights, SCALE)
     draw = jax.vmap(sample, (None, None, 0))
     return {
         "best": viterbi(potentials, length),
@@ -69,7 +63,6 @@ def answers(potentials: ChainPotentials, given: Given) -> dict:
         "levels": hamming_levels(potentials, y, length, len(lines[0])),
         "exact": best_of_levels(potentials, y, length, *lines),
         "capped": best_of_levels(potentials, y, length, *(line[:CAP] for line in lines)),
-        "augmented": viterbi(augmented, length),
         "sums": jax.value_and_grad(log_partition)(potentials, length),
         "marginals": marginals(potentials, length),
         "drawn": draw(potentials, length, jax.random.split(given.key, DRAWS)),
@@ -161,18 +154,6 @@ def check_levels(given: Cases, asks: Given, found: dict, name: str, close: dict)
                 assert at == np.where(level == one.level, F, -np.inf).argmax()
 
 
-def check_augmented(given: Cases, asks: Given, found: dict, tolerance: float) -> None:
-    """The best of F + scale Delta."""
-    totals = []
-    for i, (y, F) in enumerate(zip(given.labelings, given.scores, strict=True)):
-        own, length = y[:, : given.length[i]], given.length[i]
-        costs = np.where(own != given.y_true[i, :length],
-                         asks.weights[i, np.arange(length), own], 0)  # fmt: skip
-        totals.append(F + SCALE * costs.sum(axis=1))
-    best = found["augmented"]
-    check_best(listed(given, totals), best.labels, best.score, tolerance, none=None)
-
-
 def check(given: Cases, dtype: str, scale: float = 0.0, freedom: int = 100) -> None:
     """All answers, of potentials moved by so much; see `check_samples` for freedom."""
     asks, room = asked(given, dtype), max(1.0, scale / 5)
@@ -191,7 +172,6 @@ def check(given: Cases, dtype: str, scale: float = 0.0, freedom: int = 100) -> N
     check_used(given, found)
     for name in ("exact", "capped"):
         check_levels(given, asks, found, name, dict(rtol=tolerance, atol=tolerance))
-    check_augmented(given, asks, found, tolerance)
     check_sums(given, found, dtype, room)
     if given.potentials.emissions.shape[2] > 1:  # else there is one of each length
         check_samples(every, found["drawn"], freedom)
@@ -376,13 +356,6 @@ def test_labels_have_no_derivative() -> None:
     assert jax.eval_shape(moved_labels, potentials).dtype == jax.dtypes.float0
 
 
-def test_a_loss_of_positions_moves_emissions_alone() -> None:
-    potentials = ChainPotentials(jnp.ones((4, 3)), jnp.ones((3, 3)), jnp.ones(3), jnp.ones(3))
-    augmented = loss_augmented(potentials, jnp.asarray([0, 1, -1, -1]), 2, jnp.ones(4), 1)
-    assert augmented[1:] == potentials[1:]
-    np.testing.assert_array_equal(augmented.emissions, [[1, 2, 2], [2, 1, 2], [1, 1, 1], [1, 1, 1]])
-
-
 ZEROS = ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3)))
 WHOLE = jax.tree.map(lambda leaf: leaf.astype(int), ZEROS)
 Y = jnp.zeros(4, int)
@@ -397,15 +370,13 @@ WRONG = [
     (viterbi, (WHOLE, 4), "floating-point"),
     (log_partition, (WHOLE, 4), "potentials must be floating-point numbers, got int32"),
     (k_best, (ZEROS, 4, 0), "k must be at least 1, got 0"),
-    (hamming_levels, (ZEROS, Y, 4, 0), "at least 1 levels"),
-    (best_of_levels, (ZEROS, Y, 4, jnp.zeros(1), jnp.zeros(1)), "at least 2 levels"),
+    (hamming_levels, (ZEROS, Y, 4, 0), "levels must be at least 1, got 0"),
+    (best_of_levels, (ZEROS, Y, 4, jnp.zeros(1), jnp.zeros(1)), "levels must be at least 2, got 1"),
     (best_of_levels, (ZEROS, Y, 4, jnp.zeros(3), jnp.zeros(2)), r"must all be \[levels\]"),
     (best_of_levels, (ZEROS, Y, 4, jnp.zeros(6), jnp.ones(6), None, jnp.ones(3), (1,)),
      r"costs must be \[T, S\]"),
-    (hamming_levels, (ZEROS, Y[:3], 4, 2), "y_true must be .T = 4., got"),
-    (hamming_levels, (ZEROS, jnp.zeros(4), 4, 2), "integer labels"),
-    (loss_augmented, (ZEROS, Y, 4, jnp.ones(3), 1),
-     r"weights must be \[T\] = \[4\] or \[T, S\] = \[4, 3\]"),
+    (hamming_levels, (ZEROS, Y[:3], 4, 2), r"y_true must be \[T = 4\] integers, got"),
+    (hamming_levels, (ZEROS, jnp.zeros(4), 4, 2), r"y_true must be \[T = 4\] integers, got float"),
 ]  # fmt: skip
 
 

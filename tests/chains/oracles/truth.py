@@ -126,25 +126,6 @@ def _cases(structure: tuple, count: int, T: int, S: int, draw: int) -> Cases:
     return Cases(ChainPotentials(*parts), length, y_true, at % 2 == 0, labelings, F)
 
 
-def random_chain(
-    random: np.random.Generator, T: int, S: int, *, ties: bool = False
-) -> tuple[ChainPotentials, int]:
-    """One plain chain of the first order and its length; with `ties` of small integers."""
-    length = int(random.integers(0, T + 1))
-    emissions, transitions = (
-        random.integers(-1, 2, shape).astype(float) if ties else random.normal(size=shape)
-        for shape in ((T, S), (S, S))
-    )
-    emissions[length:] = np.nan
-    return ChainPotentials(emissions, transitions), length
-
-
-def stacked(chains: list[tuple[ChainPotentials, int]]) -> tuple[ChainPotentials, np.ndarray]:
-    """Chains of equal shapes stacked on a new first axis, for vmap, and their lengths [N]."""
-    parts = jax.tree.map(lambda *leaves: np.stack(leaves), *(chain for chain, _ in chains))
-    return parts, np.asarray([length for _, length in chains], np.int32)
-
-
 def listed(given: Cases, F: list[np.ndarray] | None = None) -> Listed:
     """The label sequences of the cases, of equals the one with the lowest last label first."""
     orders = [np.lexsort(labels.T) for labels in given.labelings]

@@ -34,7 +34,6 @@ from tests.lib.enumeration import (
 from tests.lib.refusals import refused
 from tests.lib.thorough import repeats, thorough_after
 from tests.trees.oracles.truth import (
-    OVER_SPANS,
     OWN,
     SHARED,
     SKEWED,
@@ -113,16 +112,14 @@ def counts(given: Cases, n: int, p: np.ndarray) -> TreeMarginals:
     length = int(given.length[n])
     forest = given.forests[length]
     lexical, root, spans = np.zeros((T, S)), np.zeros(S), np.zeros((T, T, S))
-    rules = np.zeros((T, T, R))
+    rules = np.zeros(R)
     np.add.at(root, forest.tops, p)
     for t in range(length):
         np.add.at(lexical[t], forest.trees.symbols[:, t], p)
     for m in range(length - 1):
         begins, lasts = forest.trees.begins[:, m], forest.trees.ends[:, m] - 1
-        np.add.at(rules, (begins, lasts, forest.trees.rules[:, m]), p)
+        np.add.at(rules, forest.trees.rules[:, m], p)
         np.add.at(spans, (begins, lasts, forest.parents[:, m]), p)
-    if given.potentials.rules.ndim < 4:
-        rules = rules.sum(axis=(0, 1))
     return TreeMarginals(lexical, rules, root, spans, 0.0)
 
 
@@ -160,7 +157,7 @@ def check_of_levels(given: Cases, every: Listed, counts: np.ndarray, found, tole
     check_levels(every, levels, found.tree, found.score, tolerance)
 
 
-EACH = [(OVER_SPANS, SMALL, "float32"), (SHARED, SKEWED, "float32"), (OWN, SKEWED, "float64")]
+EACH = [(OWN, SMALL, "float32"), (SHARED, SKEWED, "float32"), (OWN, SKEWED, "float64")]
 
 
 @pytest.mark.parametrize(("kind", "size", "dtype"), thorough_after(2, EACH))
@@ -190,9 +187,7 @@ def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
     assert none > 0 or size is SKEWED
 
 
-@pytest.mark.parametrize(
-    ("kind", "size"), thorough_after(1, [(OVER_SPANS, SHORT), (SHARED, SKEWED)])
-)
+@pytest.mark.parametrize(("kind", "size"), thorough_after(1, [(OWN, SHORT), (SHARED, SKEWED)]))
 def test_levels_of_every_pair_of_matched_and_predicted(kind, size: tuple) -> None:
     """0 to 2 at any node, tokens too, never more matched than predicted: level p L + m."""
     predicted = np.arange(size.symbols)[::-1] % 3
@@ -228,7 +223,7 @@ def test_derivatives_against_differences() -> None:
     assert_derivatives(scores, potentials)
 
 
-@pytest.mark.parametrize("kind, size", thorough_after(1, [(SHARED, SKEWED), (OVER_SPANS, SMALL)]))
+@pytest.mark.parametrize("kind, size", thorough_after(1, [(SHARED, SKEWED), (OWN, SMALL)]))
 def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) -> None:
     """Those of many come first among those of more, ties included, block by block or at once."""
     bytes_of = sentence_bytes(40, size.tokens, size.symbols, size.rules, np.dtype("f4"))
@@ -331,7 +326,7 @@ POTENTIALS = TreePotentials(np.zeros((3, 2)), np.zeros(2), np.zeros(2))
     (RULES._replace(rights=np.array([1, 2])), POTENTIALS, 2, r"symbols in 0\.\.1.*got 0\.\.2"),
     (RULES, POTENTIALS._replace(lexical=np.zeros((1, 2))), 1, "T >= 2"),
     (RULES, POTENTIALS._replace(lexical=np.zeros((4, 3, 2))), 1, "jax.vmap"),
-    (RULES, POTENTIALS._replace(rules=np.zeros(3)), 2, r"rules must be \[R = 2\] or \[T = 3"),
+    (RULES, POTENTIALS._replace(rules=np.zeros(3)), 2, r"rules must be \[R = 2\], got"),
     (RULES, POTENTIALS._replace(root=np.zeros(3)), 2, "potentials.root"),
     (RULES, POTENTIALS._replace(spans=np.zeros((3, 2))), 2, "potentials.spans"),
     (RULES, POTENTIALS, 4, r"length must be in 1\.\.3"),
@@ -352,18 +347,15 @@ def test_rules_of_each_sentence_are_refused() -> None:
 
 GIVEN = TreePotentials(np.zeros((5, 3)), np.zeros(2), np.zeros(3))
 COUNTED = np.zeros((5, 5, 3), int)
-OF_LEVELS = [
-    (np.zeros((5, 3), int), 5, r"counts must be \[T = 5, T = 5, S = 3\] integers, got .*vmap"),
-    (1.0 * COUNTED, 5, "counts must be .* integers, got float"),
-    (COUNTED, 0, "levels must be at least 1, got 0"),
-]
+THREE = GrammarRules(np.array([0, 0]), np.array([0, 1]), np.array([1, 2]))
 
 
-@pytest.mark.parametrize("counts, levels, message", OF_LEVELS)
-def test_levels_that_do_not_fit(counts, levels, message) -> None:
-    rules = GrammarRules(np.array([0, 0]), np.array([0, 1]), np.array([1, 2]))
-    refused(message, tree_levels, rules, GIVEN, counts, 2, levels)
-
-
-def test_k_below_one_is_refused() -> None:
-    refused("k must be at least 1, got 0", k_best_trees, RULES, POTENTIALS, 2, 0)
+@pytest.mark.parametrize("oracle, arguments, message", [
+    (tree_levels, (THREE, GIVEN, np.zeros((5, 3), int), 2, 5),
+     r"counts must be \[T = 5, T = 5, S = 3\] integers, got .*vmap"),
+    (tree_levels, (THREE, GIVEN, 1.0 * COUNTED, 2, 5), "counts must be .* integers, got float"),
+    (tree_levels, (THREE, GIVEN, COUNTED, 2, 0), "levels must be at least 1, got 0"),
+    (k_best_trees, (RULES, POTENTIALS, 2, 0), "k must be at least 1, got 0"),
+])  # fmt: skip
+def test_levels_and_ranks_that_do_not_fit(oracle, arguments: tuple, message: str) -> None:
+    refused(message, oracle, *arguments)

@@ -90,8 +90,7 @@ def scores(potentials: TreePotentials, given: Forest, length: int) -> np.ndarray
     trees, real = given.trees, given.trees.rules >= 0
     tokens = np.broadcast_to(np.arange(lexical.shape[0]), trees.symbols.shape)
     total = root[given.tops] + _summed(lexical, tokens < length, tokens, trees.symbols)
-    over = () if rules.ndim == 1 else (trees.begins, trees.ends - 1)
-    total = total + _summed(rules, real, *over, trees.rules)
+    total = total + _summed(rules, real, trees.rules)
     if spans is not None:
         total = total + _summed(spans, real, trees.begins, trees.ends - 1, given.parents)
     return total
@@ -125,8 +124,8 @@ class Cases(NamedTuple):
     axes: TreePotentials
 
 
-SHARED, OVER_SPANS, OWN = "shared rules", "rules over spans", "rules of each sentence"
-"""Kinds of rule potentials: the same [R] for all sentences, [T, T, R] with span scores, own [R]."""
+SHARED, OWN = "shared rules", "rules of each sentence"
+"""Kinds of rule potentials: the same [R] for all sentences, own [R] with span scores."""
 
 
 class Size(NamedTuple):
@@ -147,7 +146,7 @@ def _potentials(
     random: np.random.Generator, size: Size, kind: str, count: int, tied: bool
 ) -> TreePotentials:
     S, R, T = size.symbols, size.rules, size.tokens
-    rules = {SHARED: (R,), OWN: (count, R), OVER_SPANS: (count, T, T, R)}[kind]
+    rules = {SHARED: (R,), OWN: (count, R)}[kind]
     spans = None if kind == SHARED else (count, T, T, S)
     shapes = TreePotentials((count, T, S), rules, (count, S), spans)
 
@@ -165,12 +164,10 @@ def _beyond(potentials: TreePotentials, length: np.ndarray) -> TreePotentials:
     T = potentials.lexical.shape[1]
     out = np.arange(T)[None] >= length[:, None]
     lexical = np.where(out[:, :, None], np.nan, potentials.lexical)
-    rules, spans = potentials.rules, potentials.spans
+    spans = potentials.spans
     if spans is not None:
         spans = np.where(out[:, None, :, None], np.nan, spans)
-    if rules.ndim == 4:
-        rules = np.where(out[:, None, :, None], np.nan, rules)
-    return TreePotentials(lexical, rules, potentials.root, spans)
+    return potentials._replace(lexical=lexical, spans=spans)
 
 
 @cache

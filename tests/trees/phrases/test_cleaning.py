@@ -21,17 +21,6 @@ RAW = (
 )
 
 
-def _by(rule, text: str) -> str:
-    return write_line(rule(read_tree(text)))
-
-
-def test_traces_and_what_they_leave_empty() -> None:
-    assert _by(without_traces, "(S (NP (-NONE- *)) (SBAR (-NONE- 0) (S (NN a))))") == (
-        "(S (SBAR (S (NN a))))"
-    )
-    assert without_traces(read_tree("( (S (NP (-NONE- *)) (VP (-NONE- *?*))))")) is None
-
-
 @pytest.mark.parametrize(
     ("label", "plain"),
     [
@@ -51,40 +40,30 @@ def test_function_tags_and_indices(label: str, plain: str) -> None:
     assert plain_label(label) == plain
 
 
-def test_functions_are_cut_everywhere() -> None:
-    assert _by(without_functions, "(S-TPC-1 (NP-SBJ (-LRB- -LRB-)) (VP=2 (VB-X a-b)))") == (
-        "(S (NP (-LRB- -LRB-)) (VP (VB a-b)))"
-    )
-
-
-def test_outer_bracket() -> None:
-    assert _by(without_outer, "(ROOT (S (NN a)))") == "(S (NN a))"
-    assert _by(without_outer, "( (TOP (S (NN a))))") == "(S (NN a))"
-    assert _by(without_outer, "(ROOT (NN a))") == "(NN a)"
-    assert _by(without_outer, "( (S (NN a)) (. .))") == "(ROOT (S (NN a)) (. .))"
-    assert _by(without_outer, "(TOP (S (NN a)) (. .))") == "(TOP (S (NN a)) (. .))"
-    assert _by(without_outer, "(S (ROOT (NN a)))") == "(S (ROOT (NN a)))"
-
-
-def test_repetitions() -> None:
-    assert _by(without_repetitions, "(S (NP (NP (NP (NN a)))) (NP (NP (NN b)) (NP (NN c))))") == (
-        "(S (NP (NN a)) (NP (NP (NN b)) (NP (NN c))))"
-    )
-    assert _by(without_repetitions, "(X (X a))") == "(X (X a))"
-    assert _by(without_repetitions, "(S (VP (S (NN a))))") == "(S (VP (S (NN a))))"
-
-
-def test_all_rules_together() -> None:
-    assert write_line(clean(read_tree(RAW))) == (
-        "(S (NP (DT the) (NN bid)) (VP (VBD was) (VP (VBN said) (S (VP (TO to) (VP (VB fail)))))) "
-        "(. .))"
-    )
-    assert clean(read_tree("( (S (-NONE- *)))")) is None
-
-
-def test_rules_work_after_one_another() -> None:
-    """A trace's loss makes a chain, a function tag's loss makes it a repetition."""
-    assert write_line(clean(read_tree("( (NP (NP-SBJ (NN a)) (S (-NONE- *))))"))) == "(NP (NN a))"
+@pytest.mark.parametrize(("rule", "text", "expected"), [
+    (without_traces, "(S (NP (-NONE- *)) (SBAR (-NONE- 0) (S (NN a))))", "(S (SBAR (S (NN a))))"),
+    (without_traces, "( (S (NP (-NONE- *)) (VP (-NONE- *?*))))", None),
+    (without_functions, "(S-TPC-1 (NP-SBJ (-LRB- -LRB-)) (VP=2 (VB-X a-b)))",
+     "(S (NP (-LRB- -LRB-)) (VP (VB a-b)))"),
+    (without_outer, "(ROOT (S (NN a)))", "(S (NN a))"),
+    (without_outer, "( (TOP (S (NN a))))", "(S (NN a))"),
+    (without_outer, "(ROOT (NN a))", "(NN a)"),
+    (without_outer, "( (S (NN a)) (. .))", "(ROOT (S (NN a)) (. .))"),
+    (without_outer, "(TOP (S (NN a)) (. .))", "(TOP (S (NN a)) (. .))"),
+    (without_outer, "(S (ROOT (NN a)))", "(S (ROOT (NN a)))"),
+    (without_repetitions, "(S (NP (NP (NP (NN a)))) (NP (NP (NN b)) (NP (NN c))))",
+     "(S (NP (NN a)) (NP (NP (NN b)) (NP (NN c))))"),
+    (without_repetitions, "(X (X a))", "(X (X a))"),
+    (without_repetitions, "(S (VP (S (NN a))))", "(S (VP (S (NN a))))"),
+    (clean, RAW, "(S (NP (DT the) (NN bid)) (VP (VBD was) (VP (VBN said) "
+     "(S (VP (TO to) (VP (VB fail)))))) (. .))"),
+    (clean, "( (S (-NONE- *)))", None),
+    # a trace's loss makes a chain, a function tag's loss makes it a repetition
+    (clean, "( (NP (NP-SBJ (NN a)) (S (-NONE- *))))", "(NP (NN a))"),
+])  # fmt: skip
+def test_rules_by_hand(rule, text: str, expected: str | None) -> None:
+    found = rule(read_tree(text))
+    assert (None if found is None else write_line(found)) == expected
 
 
 def test_clean_trees_stay() -> None:

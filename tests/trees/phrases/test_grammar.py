@@ -20,7 +20,7 @@ from jaxstruct.trees.phrases.grammar import (
     read_grammar,
     terminals_of,
 )
-from jaxstruct.trees.phrases.tree import constituents, preorder
+from jaxstruct.trees.phrases.tree import Tree, constituents, fold, preorder
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
@@ -74,21 +74,17 @@ def test_grammar_by_hand() -> None:
     }  # fmt: skip
 
 
-def test_arrays_are_sorted_and_typed() -> None:
-    grammar = read_grammar(random_trees(10, 200), Binarisation("left", 1))
+@pytest.mark.parametrize("options", [Binarisation(), Binarisation("right", 0),
+                                     Binarisation("left", 1)])  # fmt: skip
+def test_counts_are_those_of_the_trees(options: Binarisation) -> None:
+    """Rules and terminals are sorted, counts are 64 bits."""
+    trees = random_trees(11, 200)
+    grammar = read_grammar(trees, options)
     for rules in (grammar.binary_rules, grammar.lexical_rules):
-        assert rules.dtype == np.int32
         rows = [tuple(row) for row in rules.tolist()]
-        assert rows == sorted(set(rows))
+        assert rules.dtype == np.int32 and rows == sorted(set(rows))
     assert grammar.binary_counts.dtype == grammar.lexical_counts.dtype == np.int64
     assert list(grammar.terminals) == sorted(grammar.terminals)
-
-
-@pytest.mark.parametrize("memory", [None, 0, 1])
-def test_counts_are_those_of_the_trees(memory: int | None) -> None:
-    trees = random_trees(11, 200)
-    options = Binarisation("right", memory)
-    grammar = read_grammar(trees, options)
     wanted = Counter(
         (node.label, *(child.label for child in node.children))
         for tree in trees
@@ -103,12 +99,19 @@ def test_counts_are_those_of_the_trees(memory: int | None) -> None:
     assert grammar.root_counts.sum() == len(trees)
 
 
+def _renamed(tree: Tree) -> Tree:
+    """X is ROOT, an outer bracket, which is no constituent wherever it stands."""
+    return fold(tree, lambda node, parts: Tree(
+        "ROOT" if node.label == "X" else node.label, tuple(parts), node.word,
+    ))  # fmt: skip
+
+
 def test_constituents_add_up_to_those_of_each_tree() -> None:
     """Node by node, over tokens and over longer spans, in number and by label."""
-    trees = random_trees(12, 200)
-    grammar = read_grammar(trees, uncounted=("X",))
+    trees = [_renamed(tree) for tree in random_trees(12, 200)]
+    grammar = read_grammar(trees)
     table = label_counts(grammar)
-    labels = sorted({part.label for tree in trees for part in constituents(tree)} - {"X"})
+    labels = sorted({part.label for tree in trees for part in constituents(tree)} - {"ROOT"})
     np.testing.assert_array_equal(table.inner.sum(axis=1), grammar.constituents)
     np.testing.assert_array_equal(table.token.sum(axis=1), grammar.token_constituents)
     for tree in trees:
@@ -123,8 +126,6 @@ def test_constituents_add_up_to_those_of_each_tree() -> None:
 def test_outer_brackets_are_no_constituents() -> None:
     grammar = read_grammar(read_trees("(ROOT (S (NN a) (NN b)))"))
     assert grammar.constituents[grammar.symbols.index("ROOT+S")] == 1
-    counted = read_grammar(read_trees("(ROOT (S (NN a) (NN b)))"), uncounted=())
-    assert counted.constituents[counted.symbols.index("ROOT+S")] == 2
 
 
 def test_tags_as_terminals() -> None:
@@ -180,7 +181,6 @@ def test_bad_input() -> None:
             (TREES, Binarisation(), 1),
             "unknown_words must be .* UnknownWords .*got int 1",
         ),
-        ((TREES, Binarisation(), None, "ROOT"), "uncounted must be several labels, .*got 'ROOT'"),
     ],
 )
 def test_other_types(arguments: tuple, message: str) -> None:

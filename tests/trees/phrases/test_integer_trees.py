@@ -125,16 +125,13 @@ def test_every_tree_outside_is_found() -> None:
     assert 10 < inside < 140
 
 
-def test_length_too_small() -> None:
-    refused("length must be at least 5, got 4", encode, GRAMMAR, TREES[0], 4)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((TREES[0], GRAMMAR), "grammar must be a Grammar .see read_grammar., got Tree"),
         ((GRAMMAR, "(S (NN a))"), "tree: got str, expected one Tree"),
         ((GRAMMAR, TREES), "tree: got tuple, expected one Tree"),
+        ((GRAMMAR, TREES[0], 4), "length must be at least 5, got 4"),
         ((GRAMMAR, TREES[0], 8.5), "length must be at least 5, a Python integer, got 8.5"),
         ((GRAMMAR, TREES[0], "8"), "length must be at least 5, .*got '8'"),
     ],
@@ -145,6 +142,10 @@ def test_what_cannot_be_encoded(arguments: tuple, message: str) -> None:
 
 def test_what_cannot_be_decoded() -> None:
     found = encode(GRAMMAR, TREES[0])
+    nothing, batch, floats = (
+        BinaryTree(*map(change, found.tree))
+        for change in (lambda leaf: 0 * leaf - 1, lambda leaf: leaf[None], lambda leaf: 1.0 * leaf)
+    )
     for arguments, message in [
         ((found.tree, GRAMMAR), "grammar must be a Grammar .see read_grammar., got BinaryTree"),
         ((GRAMMAR, found), "tree: got Encoding, expected a BinaryTree of integers; take its field"),
@@ -152,10 +153,12 @@ def test_what_cannot_be_decoded() -> None:
         ((GRAMMAR, None), "tree: got NoneType, expected a BinaryTree"),
         ((GRAMMAR, found.tree, "abcde"), "words must be a list of str, one a token, .*got 'abcde'"),
         ((GRAMMAR, found.tree, ["a", "b", None, "d", "e"]), "words: got None among them"),
+        ((GRAMMAR, found.tree, ["the"]), "words: got 1, expected 5, one for each token"),
+        ((GRAMMAR, floats), r"tree.symbols must be \[T\] integers, got float64"),
+        ((GRAMMAR, batch), r"tree.symbols must be \[T\] integers, got int32 of shape \(1, 5\)"),
+        ((GRAMMAR, nothing), "tree: it has no token"),
     ]:
         refused(message, decode, *arguments)
-    floats = type(found.tree)(*(leaf.astype(float) for leaf in found.tree))
-    refused(r"tree.symbols must be \[T\] integers, got float64", decode, GRAMMAR, floats)
 
 
 def _with(field: str, position: int, value: int):
@@ -196,14 +199,3 @@ def test_spans_that_are_no_tree(begins, splits, ends, message: str) -> None:
     grammar = read_grammar(read_trees("(A (A a) (A b))"))
     tree = BinaryTree(*(np.array(row) for row in ([0, 0, 0], [0, 0], begins, splits, ends)))
     refused(message, decode, grammar, tree)
-
-
-def test_bad_words_and_batches() -> None:
-    tree = encode(GRAMMAR, TREES[0]).tree
-    refused("words: got 1, expected 5, one for each token", decode, GRAMMAR, tree, ["the"])
-    batch = type(tree)(*(leaf[None] for leaf in tree))
-    refused(
-        r"tree.symbols must be \[T\] integers, got int32 of shape \(1, 5\)", decode, GRAMMAR, batch
-    )
-    nothing = type(tree)(*(np.full_like(leaf, -1) for leaf in tree))
-    refused("tree: it has no token", decode, GRAMMAR, nothing)
