@@ -350,8 +350,8 @@ def _check(problem: Problem, formulation: Formulation, counts: dict[str, Any], a
         )
     if problem.model.complete is None:
         raise ValueError(
-            "problem does not say what agrees with an incomplete output: give its Model restrict "
-            "or complete, as those of this package have whose labels may be None"
+            "problem does not say what agrees with an incomplete output: give its Model restrict, "
+            "agrees or complete, as those of this package have whose labels may be None"
         )
     for name, value in counts.items():
         checked_size(name, value, 0 if name == "restarts" else 1)
@@ -389,7 +389,7 @@ def fit_latent(
     completions that are best under random potentials; the others always from such.
 
     Args:
-      problem: a structure with `Model.complete` or `Model.restrict`.
+      problem: a structure with `Model.complete`, `Model.restrict` or `Model.agrees`.
       inputs: n examples, as in `fit`. outputs: `Incomplete`; `prepare` makes them of labels with
         None or sets among them.
       formulation: "svm1_margin", the only one.
