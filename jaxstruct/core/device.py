@@ -7,6 +7,7 @@ each; a move compiles nothing. So what is set up once is made here.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,7 +31,7 @@ def zeros_on_device(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     return jax.device_put(np.zeros(shape, dtype))
 
 
-def current_device() -> jax.Device:
+def current_device() -> Any:  # jax.Device, a variable to type checkers
     """The device that programs run on which are traced now."""
     chosen = jax.config.jax_default_device
     if chosen is None or isinstance(chosen, str):

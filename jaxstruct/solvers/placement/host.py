@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,8 +19,8 @@ beside it took 3.0 of 15.7 million (20,000 x 784), but 2.2 s for .25 of .1 milli
 3.3 for 3.0 of some 1 million (JAX 0.11.2)."""
 
 
-def host() -> jax.Device | None:
-    """The CPU of this machine, where JAX may use it."""
+def host() -> Any:
+    """The CPU of this machine; None where JAX may not use it."""
     try:
         return jax.devices("cpu")[0]
     except RuntimeError:  # JAX_PLATFORMS leaves it out
