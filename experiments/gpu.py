@@ -6,11 +6,13 @@
 The cases of `experiments.oracle_speed`. The accelerator, the CPU and the truth (the CPU in float64)
 have a process each, the CPU's with JAX_PLATFORMS=cpu; wall seconds, the least of all calls. Answers
 of the accelerator are held against the truth: the largest error of a score relative to 1 + its
-size, and the share of whole numbers (labels, heads) that differ, as those of ties may.
+size, and the share of whole numbers (labels, heads) that differ, as those of ties may. Trainings
+run where `fit` chooses, which is the CPU for small inputs, and on the accelerator itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -115,17 +117,20 @@ def _oracles(
 
 
 def _trainings(options: Options, repeats: int, name: str) -> Iterator[dict[str, Any]]:
-    """A first and a warm training; their rates are trainings a second."""
+    """First and warm trainings, where `fit` chooses the device and on the first device itself."""
     task = TASKS[name]
     training = task.prepare(task.size, "float64" if options.x64 else "float32")
-    for program in ("first fit", "warm fit"):
-        start = time.perf_counter()
-        solution = training.fit(options.tolerance)
-        rate = 1 / (time.perf_counter() - start) if repeats else np.nan
-        yield {
-            "family": "fit", "size": name, "program": program, "rate": rate,
-            "answer": [np.array([solution.primal, solution.dual])],
-        }  # fmt: skip
+    itself = jax.default_device(jax.devices()[0])
+    for where, device in (("", contextlib.nullcontext()), (" on the device itself", itself)):
+        with device:
+            for program in ("first fit", "warm fit"):
+                start = time.perf_counter()
+                solution = training.fit(options.tolerance)
+                rate = 1 / (time.perf_counter() - start) if repeats else np.nan
+                yield {
+                    "family": "fit", "size": name, "program": program + where, "rate": rate,
+                    "answer": [np.array([solution.primal, solution.dual])],
+                }  # fmt: skip
 
 
 def _beside(accelerator: dict, cpu: dict, truth: dict) -> dict[str, Any]:

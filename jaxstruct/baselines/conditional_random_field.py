@@ -244,10 +244,10 @@ def _examples(
     """(the problem, examples checked); of `Incomplete` outputs a log loss that bounds nothing."""
     if not isinstance(outputs, Incomplete):
         return problem, *checked_buckets(problem, inputs, outputs, weights, dual=False)
-    if problem.model.restrict is None:
+    if problem.model.restrict is None and problem.model.agrees is None:
         raise ValueError(
-            "problem has no Model.restrict, so that outputs must be known: those of this package "
-            "have one whose labels may be None, graphs with plans"
+            "problem has no Model.restrict and no Model.agrees, so that outputs must be known: "
+            "those of this package have one whose labels may be None, graphs with plans"
         )
     given = problem.inference.facts
     facts = InferenceFacts(convex=False, exact=given.exact, advice=given.advice)
@@ -327,7 +327,7 @@ def fit_random_field(
         candidates, sets of labels, graphs (on inputs with plans, or by `graphs.with_log_loss` with
         what stands in for -log P where that is too dear), or one's own. Its Delta plays no part.
       inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores; outputs may be
-        `Incomplete` where the structure has `Model.restrict`. Kernel values
+        `Incomplete` where the structure has `Model.restrict` or `Model.agrees`. Kernel values
         (`KernelTokens`, `KernelInput`) make a kernel random field (thesis 4.4.5; Lafferty, Zhu and
         Liu, ICML 2004): weights are the coefficients of the anchors, training points among them.
       C: the trade-off; divided by n.

@@ -109,9 +109,13 @@ class Model(NamedTuple):
         whoever asks a problem for theta has the known part in it, sums of planes have not.
       restrict: (theta, known) -> theta with -inf where an output does not agree with what is known
         (see `Incomplete`), so that decode and log_loss of it are over those that agree; or None.
-      complete: (theta, known) -> argmax of F over the outputs that agree; by restrict and decode
-        where it is left out. Loss and oracles of such a problem take `Truth(y, known)`, too: of
-        them Delta is >= 0, reads `known` alone and is 0 of every output that agrees.
+      complete: (theta, known) -> argmax of F over the outputs that agree; by restrict and decode,
+        or by agrees, where it is left out. Loss and oracles of such a problem take
+        `Truth(y, known)`, too: of them Delta is >= 0, reads `known` alone and is 0 of every output
+        that agrees.
+      agrees: (known, y) -> bool, whether y agrees with what is known, some y does; or None. Where
+        `Oracles.all_outputs` lists the outputs, complete (ties to the first of the list of
+        decode(theta)) and the log_loss of a `Truth` follow.
     """
 
     potentials: Callable
@@ -121,6 +125,7 @@ class Model(NamedTuple):
     known: Given = None
     restrict: Given = None
     complete: Given = None
+    agrees: Given = None
 
 
 class Oracles(NamedTuple):

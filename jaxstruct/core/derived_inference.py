@@ -213,20 +213,25 @@ def _two_best(model: Model, oracles: Oracles, theta: PyTree, k: int) -> tuple[Py
     return or_padding(outputs, scores), scores
 
 
+def listing_of(model: Model, oracles: Oracles, space: Space) -> Listing | None:
+    """How a structure lists its outputs, or None where it does not."""
+    if oracles.all_outputs is None:
+        return None
+    every = Partial(_every, oracles.all_outputs)
+    return Listing(every, model.score, model.decode, model.loss, space.plane_scores, space.combine)
+
+
 def completed_inference(
-    given: Inference, model: Model, oracles: Oracles, space: Space
+    given: Inference, listing: Listing | None, model: Model, oracles: Oracles
 ) -> Inference:
     """The inference of a structure with everything that can be derived.
 
     Args:
-      given: what the structure has. model, oracles, space: of it, with Partials.
+      given: what the structure has. listing: see `listing_of`. model, oracles: with Partials.
     """
     derived = Inference()
-    if oracles.all_outputs is not None:
-        every = Partial(_every, oracles.all_outputs)
-        derived = listed_inference(
-            Listing(every, model.score, model.decode, model.loss, space.plane_scores, space.combine)
-        )
+    if listing is not None:
+        derived = listed_inference(listing)
     elif oracles.best_wrong is not None or oracles.contenders is not None:
         asked = Oracles(
             contenders=oracles.contenders, output=oracles.output, best_wrong=oracles.best_wrong
@@ -239,19 +244,70 @@ def completed_inference(
     return Inference(**found)
 
 
-def _log_loss_of_known(log_loss: Callable, restrict: Callable, theta: PyTree, y: PyTree) -> Array:
-    """-log P(y | x), or of `Truth(y, known)` that of all that agree: log Z - log Z_known."""
+def _best_restricted(decode: Callable, restrict: Callable, theta: PyTree, known: PyTree) -> PyTree:
+    return decode(restrict(theta, known))
+
+
+def _best_listed(listing: Listing, agrees: Callable, theta: PyTree, known: PyTree) -> PyTree:
+    outputs, scores = _scores(listing, theta)
+    kept = jax.vmap(agrees, (None, 0))(known, outputs)
+    best = jnp.argmax(jnp.where(kept, scores, -jnp.inf))
+    return jax.tree.map(lambda leaf: leaf[best], outputs)
+
+
+def with_completions(model: Model, listing: Listing | None) -> Model:
+    """The model with `complete`, where it follows from what outputs agree.
+
+    Raises:
+      ValueError: `agrees` stands alone.
+    """
+    if model.complete is not None:
+        return model
+    if model.restrict is not None:
+        return model._replace(complete=Partial(_best_restricted, model.decode, model.restrict))
+    if model.agrees is None:
+        return model
+    if listing is None:
+        raise ValueError(
+            "model.agrees completes outputs that Oracles.all_outputs lists, and there is none: "
+            "give it, or model.restrict or model.complete"
+        )
+    return model._replace(complete=Partial(_best_listed, listing, model.agrees))
+
+
+def _restricted_loss(log_loss: Callable, restrict: Callable, theta: PyTree, y: Truth) -> Array:
+    return log_loss(restrict(theta, y.numbers), y.output)
+
+
+def _listed_loss(listing: Listing, agrees: Callable, theta: PyTree, y: Truth) -> Array:
+    outputs, real = listing.outputs(theta, y.output)
+    kept = real & jax.vmap(agrees, (None, 0))(y.numbers, outputs)
+    return jax.nn.logsumexp(_advantages(listing, theta, y.output, outputs, kept))
+
+
+def _log_loss_of_known(log_loss: Callable, among: Callable, theta: PyTree, y: PyTree) -> Array:
+    """-log P(y | x), or of `Truth(y, known)` that of all that agree: log Z - log Z_known.
+
+    Args:
+      among: (theta, Truth) -> log Z_known - F(y).
+    """
     if not isinstance(y, Truth):
         return log_loss(theta, y)
-    return log_loss(theta, y.output) - log_loss(restrict(theta, y.numbers), y.output)
+    return log_loss(theta, y.output) - among(theta, y)
 
 
-def of_those_that_agree(inference: Inference, restrict: Callable | None) -> Inference:
-    """The inference of a structure whose potentials can be restricted to what is known."""
+def of_those_that_agree(inference: Inference, model: Model, listing: Listing | None) -> Inference:
+    """The inference of a structure whose log_loss takes what is known, where it can."""
     log_loss = inference.log_loss
-    if restrict is None or log_loss is None or log_loss.func is _log_loss_of_known:
+    if log_loss is None or log_loss.func is _log_loss_of_known:
         return inference
-    return inference._replace(log_loss=Partial(_log_loss_of_known, log_loss, restrict))
+    if model.restrict is not None:
+        among = Partial(_restricted_loss, log_loss, model.restrict)
+    elif model.agrees is not None and listing is not None:
+        among = Partial(_listed_loss, listing, model.agrees)
+    else:
+        return inference
+    return inference._replace(log_loss=Partial(_log_loss_of_known, log_loss, among))
 
 
 def of_whole_outputs(log_loss: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Arrays that NumPy makes and that are moved to the device.
+"""Which device programs run on, and arrays that NumPy makes and that are moved there.
 
 `jnp.zeros`, `jnp.asarray` and their like compile a program for every shape and dtype, 20 to 30 ms
 each; a move compiles nothing. So what is set up once is made here.
@@ -7,6 +7,7 @@ each; a move compiles nothing. So what is set up once is made here.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,14 +31,22 @@ def zeros_on_device(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     return jax.device_put(np.zeros(shape, dtype))
 
 
+def current_device() -> Any:  # jax.Device, a variable to type checkers
+    """The device that programs run on which are traced now."""
+    chosen = jax.config.jax_default_device
+    if chosen is None or isinstance(chosen, str):
+        return jax.devices(chosen)[0]
+    return chosen
+
+
 def runs_on_cpu() -> bool:
     """Whether programs that are traced now will run on a CPU."""
-    return jax.default_backend() == "cpu"
+    return current_device().platform == "cpu"
 
 
 def memory_limit() -> int | None:
     """The bytes of the device's memory, of a CPU those of the machine; None where none says so."""
-    limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    limit = (current_device().memory_stats() or {}).get("bytes_limit")
     if limit is None and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ()):
         limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return limit

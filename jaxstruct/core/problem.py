@@ -21,7 +21,12 @@ from jaxstruct.core.contract import (
     Space,
     output_of,
 )
-from jaxstruct.core.derived_inference import completed_inference, of_those_that_agree
+from jaxstruct.core.derived_inference import (
+    completed_inference,
+    listing_of,
+    of_those_that_agree,
+    with_completions,
+)
 from jaxstruct.core.device import runs_on_cpu, zeros_on_device
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import linear_leaves, linear_part, sum_of_squares, with_known
@@ -55,10 +60,6 @@ def _check_weights(weights: PyTree) -> None:
         jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves
     ):
         raise ValueError("initial_weights must be a pytree of floating-point arrays (zeros)")
-
-
-def _complete(decode: Callable, restrict: Callable, theta: PyTree, known: PyTree) -> PyTree:
-    return decode(restrict(theta, known))
 
 
 def _check_parts(model: Model, oracles: Oracles, space: Space, inference: Inference) -> None:
@@ -172,16 +173,16 @@ def make_problem(
     if model.known is not None:
         linear = linear_part(model.potentials)
         model = model._replace(potentials=Partial(with_known, linear, model.known))
-    if model.restrict is not None and model.complete is None:
-        model = model._replace(complete=Partial(_complete, model.decode, model.restrict))
     zero = jax.tree.map(
         lambda leaf: zeros_on_device(jnp.shape(leaf), jnp.result_type(leaf)), initial_weights
     )
     check = check if isinstance(check, Partial) else Partial(check)
     space = _as_partials(completed(model, space, zero))._replace(differences=differences)
     facts, inference = inference.facts, inference._replace(facts=None)
-    inference = completed_inference(_as_partials(inference), model, oracles, space)
-    inference = of_those_that_agree(inference, model.restrict)
+    listing = listing_of(model, oracles, space)
+    inference = completed_inference(_as_partials(inference), listing, model, oracles)
+    inference = of_those_that_agree(inference, model, listing)
+    model = with_completions(model, listing)
     functions = tuple(_functions_in((model, oracles, space))) if tested else ()
     inference = inference._replace(facts=facts)
     return Problem(zero, model, oracles, space, check, padding, inference, Static(functions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -35,6 +36,7 @@ from jaxstruct.solvers.n_slack.run import Info, Run, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import proving
+from jaxstruct.solvers.placement.host import training_device
 from jaxstruct.solvers.prepare import checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import FitDetails, Solution, solution_of_run
@@ -256,6 +258,9 @@ def fit(
         Each has a checkpoint file of its own, `<checkpoint>.process<number>`; the first shows
         progress.
 
+    On a machine with a GPU or TPU small inputs are trained on the CPU beside it, which is sooner
+    (`placement.host`); `jax.default_device`, arrays of JAX as inputs, or a mesh say otherwise.
+
     Returns:
       A Solution; look at its status before its weights. Of several processes its slack, rows and
       state are of the own examples, all else is the same in all.
@@ -278,7 +283,10 @@ def fit(
     formulation, rules = processes.agree(check)
     words = f"{formulation.name}, C = {float(C):g}"
     verbose = verbose if processes.leads else False
-    with training_progress(max_passes, words, verbose, tolerance) as show:
+    with (
+        training_device(inputs) if mesh is None else contextlib.nullcontext(),
+        training_progress(max_passes, words, verbose, tolerance) as show,
+    ):
         given = problem, inputs, outputs, formulation, C, example_weights, settings
         run = open_run(*given, mesh, processes)
         common, session = {}, None

@@ -236,4 +236,4 @@ def test_a_stopped_run_says_so_and_what_does_not_fit_is_refused() -> None:
     refused("self_paced must be True or False", js.fit_latent, *data, self_paced=1)
     refused("restarts", js.fit_latent, *data, restarts=-1)
     plain = data.problem._replace(model=data.problem.model._replace(complete=None))
-    refused("restrict or complete", js.fit_latent, plain, *data[1:])
+    refused("restrict, agrees or complete", js.fit_latent, plain, *data[1:])

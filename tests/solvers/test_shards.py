@@ -11,6 +11,7 @@ from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.checkpoints.run_state import load_solution
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.placement import host as placement_host
 from jaxstruct.solvers.placement.mesh import deal
 from tests.lib.refusals import refused
 from tests.solvers import test_fit_in_blocks
@@ -214,3 +215,28 @@ def test_what_does_not_fit_is_refused(options, match):
     case = random_case(0)
     options = {"mesh": mesh_of(2)} | options
     refused(match, lambda: fit(case.problem("float32"), case.x, case.y, "svm1_margin", **options))
+
+
+def test_small_inputs_are_trained_on_the_cpu_beside_a_card(x64, monkeypatch):
+    """Devices of this process stand in for both: the first one for the card."""
+    case = random_case(3)
+    card, beside, other = jax.devices()[:3]
+
+    def trained(inputs=case.x):
+        found = fit(case.problem(), inputs, case.y, "svm1_margin", C)
+        return found, {one for leaf in jax.tree.leaves(found.weights) for one in leaf.devices()}
+
+    alone, where = trained()
+    assert where == {card}
+    monkeypatch.setattr(placement_host, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(placement_host, "host", lambda: beside)
+    found, where = trained()
+    assert where == {beside} and found.primal == alone.primal
+    assert np.array_equal(flat(found.weights), flat(alone.weights))
+    labels = predict(case.problem(), found, case.x)
+    np.testing.assert_array_equal(labels, predict(case.problem(), alone, case.x))
+    with jax.default_device(other):
+        assert trained()[1] == {other}, "the caller has the choice"
+    assert trained(jax.device_put(case.x))[1] == {card}
+    monkeypatch.setattr(placement_host, "FOR_A_CARD", 1)
+    assert trained()[1] == {card}

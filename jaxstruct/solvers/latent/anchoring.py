@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, bucket_slices
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Inference, Oracles, Padding, Problem, output_of
+from jaxstruct.core.contract import Inference, Model, Oracles, Padding, Problem, output_of
 from jaxstruct.core.device import on_device
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
@@ -123,7 +123,7 @@ def anchored(problem: Problem, solution: Solution, inputs: Buckets, outputs: Buc
     """
     none: Any = None
     reads = problem._replace(
-        model=problem.model._replace(decode=none, loss=none, restrict=None, complete=None),
+        model=Model(problem.model.potentials, problem.model.score, none, none, problem.model.known),
         oracles=Oracles(), check=none, inference=Inference(), padding=Padding(), tested=Static(()),
     )  # fmt: skip
     sets, rows, parts = solution.state.sets, solution.details.rows, []

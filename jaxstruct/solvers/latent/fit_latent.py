@@ -341,6 +341,44 @@ def _outputs_of(problem: Problem, given: PyTree, inputs: Buckets, outputs: Bucke
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[order], *parts)
 
 
+def _starts(
+    given: _Given,
+    now: Progress,
+    count: int,
+    first: Callable[[int], Turn],
+    keep: Callable[[Progress], object],
+) -> Progress:
+    """The starts that are left of `count`, each from first(its number) to its end."""
+    given.rows.extend(now.rows)
+    while now.number < count:
+        if now.turn is None:
+            now = now._replace(turn=first(now.number))
+        now = _ended(now, _run(given, now, keep), given.rows)
+        keep(now)
+    return now
+
+
+def _best(now: Progress) -> End:
+    assert now.best is not None, "a start"
+    return now.best
+
+
+def _solution(
+    given: _Given, now: Progress, seeds: tuple[int, ...], completions: PyTree
+) -> Solution:
+    """The best start's end, as a solution."""
+    best = _best(now)
+    found, objective, lower = best.point.solution, best.point.objective, best.lower
+    details = LatentDetails(
+        completions, best.critical_gap, _trace(given.rows), seeds, now.objectives,
+        found.details.rows, found.details.fingerprint,
+    )  # fmt: skip
+    return found._replace(
+        weights=best.point.weights, status=best.status, message=_message(best, lower),
+        primal=objective, dual=lower, gap=objective - lower, details=details,
+    )  # fmt: skip
+
+
 def _check(problem: Problem, formulation: Formulation, counts: dict[str, Any], anneal: Any) -> None:
     if formulation.name != "svm1_margin":
         raise ValueError(
@@ -350,8 +388,8 @@ def _check(problem: Problem, formulation: Formulation, counts: dict[str, Any], a
         )
     if problem.model.complete is None:
         raise ValueError(
-            "problem does not say what agrees with an incomplete output: give its Model restrict "
-            "or complete, as those of this package have whose labels may be None"
+            "problem does not say what agrees with an incomplete output: give its Model restrict, "
+            "agrees or complete, as those of this package have whose labels may be None"
         )
     for name, value in counts.items():
         checked_size(name, value, 0 if name == "restarts" else 1)
@@ -389,7 +427,7 @@ def fit_latent(
     completions that are best under random potentials; the others always from such.
 
     Args:
-      problem: a structure with `Model.complete` or `Model.restrict`.
+      problem: a structure with `Model.complete`, `Model.restrict` or `Model.agrees`.
       inputs: n examples, as in `fit`. outputs: `Incomplete`; `prepare` makes them of labels with
         None or sets among them.
       formulation: "svm1_margin", the only one.
@@ -453,22 +491,12 @@ def fit_latent(
         file = LatentFile(checkpoint, run_fingerprint(common, x, y, v, w), y)
         now = file.read(problem) if resume else now
     keep = (lambda now: None) if file is None else file.write
-    given.rows.extend(now.rows)
     seeds = tuple(range(seed, seed + restarts + 1))
-    while now.number < len(seeds):
-        if now.turn is None:
-            turn = _first(given, y, w, now.number, seeds[now.number], anneal, self_paced)
-            now = now._replace(turn=turn)
-        now = _ended(now, _run(given, now, keep), given.rows)
-        keep(now)
-    best = now.best
-    assert best is not None, "a start"
-    found, objective, lower = best.point.solution, best.point.objective, best.lower
-    details = LatentDetails(
-        _outputs_of(problem, inputs, x, best.point.outputs), best.critical_gap,
-        _trace(given.rows), seeds, now.objectives, found.details.rows, found.details.fingerprint,
-    )  # fmt: skip
-    return found._replace(
-        weights=best.point.weights, status=best.status, message=_message(best, lower),
-        primal=objective, dual=lower, gap=objective - lower, details=details,
-    )  # fmt: skip
+
+    def first(number: int) -> Turn:
+        return _first(given, y, w, number, seeds[number], anneal, self_paced)
+
+    ended = _starts(given, now, len(seeds), first, keep)
+    return _solution(
+        given, ended, seeds, _outputs_of(problem, inputs, x, _best(ended).point.outputs)
+    )
