@@ -9,6 +9,7 @@ import jax
 
 from jaxstruct.core.checks import check_choice, checked_size, text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import runs_on_cpu
 from jaxstruct.core.problem import is_tested, reads_differences
 from jaxstruct.core.types import PyTree
 
@@ -57,9 +58,10 @@ class Settings(NamedTuple):
       chunks: parts of an exact pass; the examples of a part are called at one w, then visited. 300
         OCR words take 36 rounds with 1, 30 with 4, 8 or 16.
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
-        which needs no line search. None for 1 on grown working sets with many weights, where a
-        group's line search costs as much as its step, else 16; on a mesh 16 of all shards together,
-        at least 4 of each.
+        which needs no line search. None for 1 on grown working sets on one CPU (warm, 5 x 5 paths
+        take 5.8 s for 11.1 with 16, homologues 7.4 for 14.7, 201 queries .77 for 1.1) and with many
+        weights, where a group's line search costs as much as its step, else 16; on a mesh 16 of all
+        shards together, at least 4 of each.
       cached_sweeps: sweeps over the planes at hand in each round at most, None for 40 on enumerated
         working sets and 50 on grown ones; a warm round of enumerated working sets that are cut down
         later makes one. With 0 every round of grown working sets is an exact pass alone. They end
@@ -191,8 +193,9 @@ def batch_and_group(
     Args:
       n: examples of a bucket at most. shards: of a mesh, which step side by side, too.
     """
-    together = has_small_weights(problem.initial_weights) or enumerates(problem, settings)
-    together = together and not reads_differences(problem)
+    one_core = runs_on_cpu() and shards == 1
+    small = has_small_weights(problem.initial_weights) and not one_core
+    together = (small or enumerates(problem, settings)) and not reads_differences(problem)
     batch = batch_within(settings.oracle_batch, n)
     usual = max(FEWEST_IN_GROUP, GROUP // shards) if together else 1
     return batch, math.gcd(settings.group or usual, batch)
