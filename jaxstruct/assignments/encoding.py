@@ -23,7 +23,14 @@ import numpy as np
 
 from jaxstruct.assignments.inputs import MatchingInput
 from jaxstruct.assignments.structure import assignment
-from jaxstruct.core.checks import as_list, check_record, is_integer, kind_and_text_of, text_of
+from jaxstruct.core.checks import (
+    as_list,
+    check_count,
+    check_record,
+    is_integer,
+    kind_and_text_of,
+    text_of,
+)
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import FeatureEncoding, encoded_sequences, fit_features
 from jaxstruct.core.feature_rows import read_sequences
@@ -255,8 +262,7 @@ def _places(one: _Example) -> np.ndarray:
 
 def _outputs(matchings: Any, read: list[_Example]) -> Ragged:
     listed = as_list("matchings", matchings, "a list of n lists of pairs (row, column)")
-    if len(listed) != len(read):
-        raise ValueError(f"matchings must be of n = {len(read)} examples, got {len(listed)}")
+    check_count("matchings", len(listed), "examples", len(read))
     pairs = zip(listed, read, strict=True)
     return ragged([_columns(i, one, own) for i, (one, own) in enumerate(pairs)], -1)
 

@@ -64,8 +64,8 @@ def score_matching(
     if rows is not None:
         total += jnp.sum(jnp.where(~matched & (jnp.arange(R) < sizes[0]), rows, 0))
     if columns is not None:
-        taken = jnp.any(y[:, None] == jnp.arange(C)[None], axis=0)
-        total += jnp.sum(jnp.where(~taken & (jnp.arange(C) < sizes[1]), columns, 0))
+        every = jnp.sum(jnp.where(jnp.arange(C) < sizes[1], columns, 0))
+        total += every - jnp.sum(jnp.where(matched, columns[y], 0))
     return total
 
 

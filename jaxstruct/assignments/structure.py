@@ -27,7 +27,7 @@ from jaxstruct.assignments.oracles.k_best import best_wrong_matching
 from jaxstruct.assignments.oracles.matching import best_matching
 from jaxstruct.assignments.potentials import MatchingTheta, oracle_arguments, score_matching
 from jaxstruct.core.checks import check_flag, checked_dtype, checked_size
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem
 from jaxstruct.core.feature_scores import feature_scores
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import static
@@ -58,44 +58,14 @@ def _places(x: MatchingInput, P: int) -> Array:
     return nowhere.at[at].set(jnp.arange(P, dtype=jnp.int32), mode="drop")
 
 
-def _items(kind: _Kind, w: PyTree, x: MatchingInput) -> tuple[Any, Any]:
-    """Potentials of unmatched rows and columns."""
-    if kind.complete:
-        return None, None
-    return feature_scores(w["rows"], x.rows), feature_scores(w["columns"], x.columns)
-
-
 def _potentials(kind: _Kind, w: PyTree, x: MatchingInput) -> MatchingTheta:
     scores = feature_scores(w["pairs"], x.features)
     places = _places(x, len(scores))
     pairs = scores.at[places].get(mode="fill", fill_value=0)
+    rows = None if kind.complete else feature_scores(w["rows"], x.rows)
+    columns = None if kind.complete else feature_scores(w["columns"], x.columns)
     sizes = jnp.asarray(x.sizes, jnp.int32)
-    return MatchingTheta(pairs, places < len(scores), *_items(kind, w, x), sizes)
-
-
-def _plane_values(kind: _Kind, w: PyTree, x: MatchingInput, y: Array) -> Array:
-    """[B, K] F of the planes; only the matched pairs are looked up."""
-
-    def of_one(x: MatchingInput, y: Array) -> Array:
-        scores = feature_scores(w["pairs"], x.features)
-        places = _places(x, len(scores))[jnp.arange(y.shape[1])[None], y]
-        places = jnp.where(y >= 0, places, len(scores))
-        found = jnp.sum(scores.at[places].get(mode="fill", fill_value=0), axis=1)
-        if kind.complete:
-            return found
-        rows, columns = _items(kind, w, x)
-        left = (y < 0) & (jnp.arange(y.shape[1]) < x.sizes[0])[None]
-        lost = jnp.where(y >= 0, columns[y], 0)
-        every = jnp.sum(jnp.where(jnp.arange(len(columns)) < x.sizes[1], columns, 0))
-        return found + jnp.sum(jnp.where(left, rows[None], 0) - lost, axis=1) + every
-
-    return jax.vmap(of_one)(x, y)
-
-
-def _add_planes(kind: _Kind, w: PyTree, x: MatchingInput, y: Array, c: Array) -> PyTree:
-    """w + sum c Psi of a batch of planes [B, K]."""
-    (change,) = jax.linear_transpose(lambda w: _plane_values(kind, w, x, y), w)(c)
-    return jax.tree.map(jnp.add, w, change)
+    return MatchingTheta(pairs, places < len(scores), rows, columns, sizes)
 
 
 def _score(theta: MatchingTheta, y: Array) -> Array:
@@ -187,7 +157,6 @@ def assignment(
             best_wrong=Partial(_best_wrong, kind),
             best_above=inference.augmented_k_best,
         ),
-        Space(plane_values=Partial(_plane_values, kind), add_planes=Partial(_add_planes, kind)),
         check=Partial(_check, kind),
         padding=Padding(output_sizes=_output_sizes),
         inference=inference,

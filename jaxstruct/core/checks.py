@@ -191,7 +191,7 @@ def check_no_feature_twice(name: str, indices: np.ndarray, values: np.ndarray) -
             )
 
 
-def checked_example_weights(weights: object, n: int) -> np.ndarray:
+def checked_example_weights(weights: object, n: int, name: str = "example_weights") -> np.ndarray:
     """[n] float64 weights v_i of examples, ones where None is given.
 
     Raises:
@@ -201,11 +201,11 @@ def checked_example_weights(weights: object, n: int) -> np.ndarray:
         return np.ones(n)
     array = np.asarray(weights)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"example_weights must hold real numbers, got dtype {array.dtype}")
+        raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.shape != (n,):
-        raise ValueError(f"example_weights must be [n = {n}], got shape {array.shape}")
+        raise ValueError(f"{name} must be [n = {n}], got shape {array.shape}")
     if not np.isfinite(array).all() or (array < 0).any() or not (array > 0).any():
-        raise ValueError("example_weights must be finite, >= 0 and not all zero")
+        raise ValueError(f"{name} must be finite, >= 0 and not all zero")
     return array.astype(np.float64)
 
 

@@ -126,47 +126,10 @@ def add(
     return {"features": _each(features, inputs, d, index, word, w["features"])}
 
 
-class _Known(NamedTuple):
-    """Products of delta Psi(y) with the features of arcs, each found once.
-
-    Fields:
-      values: [T + 1, T] of the arcs h -> m. labels: [T + 1, T] with which label, -1 where unknown.
-    """
-
-    values: Array
-    labels: Array
-
-
-class _Pairs(NamedTuple):
-    """delta Psi(y): the arcs true, own [T, S] at words where y is wrong, the first `count` rows."""
-
-    true: Array
-    own: Array
-    count: Array
-
-
-def _shared(a: Array, b: Array) -> Array:
-    """How many weights two arcs [S] share."""
-    return jnp.sum((a == b) & (a >= 0), dtype=jnp.int32)
-
-
-def _product(
-    pairs: _Pairs, known: _Known, tree: Parse, arcs: Array, m: Array
-) -> tuple[_Known, Array]:
-    """<delta Psi(y), features of the arc of a tree into word m>; arcs: [T, S] of the tree."""
-    head, label = tree.heads[m], jnp.int32(0) if tree.labels is None else tree.labels[m]
-
-    def add(j: Array, total: Array) -> Array:
-        return total + _shared(pairs.true[j], arcs[m]) - _shared(pairs.own[j], arcs[m])
-
-    def find(known: _Known) -> _Known:
-        found = jax.lax.fori_loop(0, pairs.count, add, jnp.int32(0))
-        update = jax.lax.dynamic_update_slice
-        values = update(known.values, found[None, None], (head, m))
-        return _Known(values, update(known.labels, label[None, None], (head, m)))
-
-    known = when(known.labels[head, m] != label, find, known)
-    return known, known.values[head, m]
+def _shared(pairs: tuple[Array, Array], arc: Array) -> Array:
+    """[S] how many weights an arc [S] shares with the first arc of a pair, less with the second."""
+    first, second = ((own == arc).astype(jnp.int32) for own in pairs)
+    return jnp.where(arc >= 0, first - second, 0)
 
 
 def look_up(
@@ -175,8 +138,7 @@ def look_up(
 ) -> contract.LookedUp:  # fmt: skip
     """See `contract.Differences`; leaves of outputs: [n, K, T], of y_true and y: [T].
 
-    Most arcs of the planes of an example are the same few: what an arc shares with delta Psi(y) is
-    counted once.
+    delta Psi(y) is counted by the words at which y is wrong, and so are those of the planes.
     """
     sentence = sentence_tables(features, inputs.tokens[at])
     T, K = y.heads.shape[0], outputs.heads.shape[1]
@@ -187,36 +149,33 @@ def look_up(
 
     of_true, of_y = places(y_true), places(y)
     wrong, count = listed(arcs_differ(y, y_true))
-    pairs = _Pairs(of_true[wrong], of_y[wrong], count)
 
-    def with_tree(known: _Known, tree: Parse, arcs: Array) -> tuple[_Known, Array]:
+    def product(tree: Parse) -> Array:
         """<delta Psi(y), delta Psi(tree)>."""
-        words, count = listed(arcs_differ(tree, y_true))
+        words, wrong_of_tree = listed(arcs_differ(tree, y_true))
+        arcs = places(tree)
 
-        def add(n: Array, state: tuple[_Known, Array]) -> tuple[_Known, Array]:
-            known, right = _product(pairs, state[0], y_true, of_true, words[n])
-            known, own = _product(pairs, known, tree, arcs, words[n])
-            return known, state[1] + right - own
+        def with_word(n: Array, total: Array) -> Array:
+            def with_pair(j: Array, total: Array) -> Array:
+                pair = of_true[wrong[j]], of_y[wrong[j]]
+                return total + _shared(pair, of_true[words[n]]) - _shared(pair, arcs[words[n]])
 
-        return jax.lax.fori_loop(0, count, add, (known, jnp.int32(0)))
+            return jax.lax.fori_loop(0, count, with_pair, total)
 
-    def of_plane(k: Array, state: tuple) -> tuple:
-        found, known = state
+        nothing = jnp.zeros(arcs.shape[1], jnp.int32)
+        return jnp.sum(jax.lax.fori_loop(0, wrong_of_tree, with_word, nothing), dtype=jnp.int32)
+
+    def of_plane(k: Array, found: contract.LookedUp) -> contract.LookedUp:
         plane = jax.tree.map(lambda leaf: leaf[at, k], outputs)
-        labels = jnp.zeros_like(plane.heads) if plane.labels is None else plane.labels
-        score = score_tree(theta.potentials, plane.heads, labels, theta.length)
-        known, shared = with_tree(known, plane, places(plane))
-        found = found._replace(
-            scores=put(found.scores, k, score), products=put(found.products, k, shared),
+        score = score_tree(theta.potentials, plane.heads, plane.labels, theta.length)
+        return found._replace(
+            scores=put(found.scores, k, score), products=put(found.products, k, product(plane)),
             known=found.known | ~jnp.any(arcs_differ(plane, y)),
         )  # fmt: skip
-        return found, known
 
-    nothing = jnp.zeros((T + 1, T), jnp.int32)
-    known, squared = with_tree(_Known(nothing, nothing - 1), y, of_y)
     zeros = jnp.zeros(K, theta.potentials.dtype)
-    found = contract.LookedUp(zeros, zeros, squared.astype(zeros.dtype), jnp.array(False))
-    return for_each(occupied, of_plane, (found, known))[0]
+    found = contract.LookedUp(zeros, zeros, product(y).astype(zeros.dtype), jnp.array(False))
+    return for_each(occupied, of_plane, found)
 
 
 def tree_differences(features: ArcFeatures) -> contract.Differences:

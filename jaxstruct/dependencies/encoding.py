@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from jaxstruct.core.checks import (
     check_one_each,
     check_record,
     checked_size,
+    is_integer,
     kind_and_text_of,
     text_of,
 )
@@ -73,7 +75,6 @@ class DependencyEncoding(NamedTuple):
     label_table: int
     codec: LabelCodec | None
     structure = "dependency_parser"
-    store_columns = ("offsets", "tokens", "heads", "labels")
 
     @property
     def features(self) -> ArcFeatures:
@@ -168,8 +169,9 @@ class DependencyEncoding(NamedTuple):
         place, label = divmod(at - slot.begin, (slot.stop - slot.begin) // slot.size)
         texts = [self.codec.texts[label]] if slot.labelled and self.codec is not None else []
         for part in reversed(slot.parts):
-            value = slot.value
-            if part.kind != "between":
+            if part.kind == "between":
+                value = slot.between[1] if slot.between else 0
+            else:
                 place, value = divmod(place, values_of(part, self.features.sizes))
             named = part.column >= 0
             texts.append((*NAMED, *self.values[part.column])[value] if named else part.text(value))
@@ -241,7 +243,7 @@ def _read_trees(trees: Any) -> tuple[list[list[Any]], list[list[Hashable]] | Non
         listed = [[(None, None) if one is None else one for one in tree] for tree in listed]
     heads = [[one[0] if labelled else one for one in tree] for tree in listed]
     for i, tree in enumerate(heads):
-        most = len(tree) if is_open(tree) else None
+        most = len(tree) if is_open(tree) else math.inf
         for at, head in enumerate(tree):
             if not _are_heads(head, most):
                 raise ValueError(
@@ -251,14 +253,11 @@ def _read_trees(trees: Any) -> tuple[list[list[Any]], list[list[Hashable]] | Non
     return heads, [[one[1] for one in tree] for tree in listed] if labelled else None
 
 
-def _are_heads(head: Any, most: int | None) -> bool:
-    """Whether it is an integer, in 0..most where that is given, None, or a set of such."""
+def _are_heads(head: Any, most: float) -> bool:
+    """Whether it is an integer in 0..most, None, or a set of such integers."""
     if isinstance(head, set):
         return all(one is not None and _are_heads(one, most) for one in head)
-    if head is None:
-        return True
-    number = isinstance(head, (int, np.integer)) and not isinstance(head, bool)
-    return number and (most is None or 0 <= int(head) <= most)
+    return head is None or (is_integer(head) and 0 <= head <= most)
 
 
 def _values(sentences: list, column: str, min_count: int) -> tuple[str, ...]:

@@ -59,19 +59,24 @@ class Slot(NamedTuple):
     """A range of the weights, of one template (and of one value between the ends).
 
     Fields:
-      parts: of the template. value: between the ends, or -1.
+      parts: of the template. between: (column, value) between the ends, or None.
       begin, stop: the range, of `size` numbers, or with labels rows of R numbers.
       exact: whether every combination has a place of its own.
       labelled: whether the features come with a label.
     """
 
     parts: tuple[Part, ...]
-    value: int
+    between: tuple[int, int] | None
     begin: int
     stop: int
     size: int
     exact: bool
     labelled: bool
+
+    @property
+    def ends(self) -> tuple[Part, ...]:
+        """The parts but that between the ends."""
+        return tuple(part for part in self.parts if part.kind != "between")
 
 
 @static
@@ -174,25 +179,25 @@ def values_of(part: Part, sizes: Sequence[int]) -> int:
 def _slots(features: ArcFeatures) -> tuple[Slot, ...]:
     found: list[Slot] = []
     begin = 0
-    for templates, table, labelled in (
-        (features.templates, features.table, False),
-        (features.label_templates, features.label_table, True),
+    for labelled, templates, table, width in (
+        (False, features.templates, features.table, 1),
+        (True, features.label_templates, features.label_table, features.labels),
     ):
-        width = features.labels if labelled else 1
         for template in templates:
             parts = parsed(template, features.columns)
-            between = [part for part in parts if part.kind == "between"]
-            values = range(features.sizes[between[0].column]) if between else (-1,)
+            columns = [part.column for part in parts if part.kind == "between"]
+            values = [(c, value) for c in columns for value in range(features.sizes[c])]
             if len(values) > MOST_BETWEEN:
                 raise ValueError(
                     f"template {template!r}: between takes a column of at most {MOST_BETWEEN} "
                     f"values, got {len(values)}"
                 )
-            others = [part for part in parts if part.kind != "between"]
-            combinations = math.prod(values_of(part, features.sizes) for part in others)
-            size = min(combinations, table)
-            for value in values:
-                stop, exact = begin + size * width, combinations <= table
+            combinations = math.prod(
+                values_of(part, features.sizes) for part in parts if part.kind != "between"
+            )
+            size, exact = min(combinations, table), combinations <= table
+            for value in values or [None]:
+                stop = begin + size * width
                 found.append(Slot(parts, value, begin, stop, size, exact, labelled))
                 begin = stop
     return tuple(found)
@@ -223,28 +228,20 @@ class Layout(NamedTuple):
 def layout_of(features: ArcFeatures) -> Layout:
     """The tables of some features."""
     slots = features.slots
-    own = [[part for part in slot.parts if part.kind != "between"] for slot in slots]
-    parts = tuple(dict.fromkeys(part for some in own for part in some))
-    values = tuple(
-        dict.fromkeys(
-            (part.column, slot.value) for slot in slots for part in slot.parts
-            if part.kind == "between"
-        )
-    )  # fmt: skip
-    index = np.full((len(slots), max(map(len, own))), -1, np.int32)
+    parts = tuple(dict.fromkeys(part for slot in slots for part in slot.ends))
+    values = tuple(dict.fromkeys(slot.between for slot in slots if slot.between))
+    index = np.full((len(slots), max(len(slot.ends) for slot in slots)), -1, np.int32)
     stride = np.zeros(index.shape, np.int32)
-    between = np.full(len(slots), -1, np.int32)
-    for s, (slot, some) in enumerate(zip(slots, own, strict=True)):
-        index[s, : len(some)] = [parts.index(part) for part in some]
-        for part in slot.parts:
-            if part.kind == "between":
-                between[s] = values.index((part.column, slot.value))
-        worth = 1
-        for j in reversed(range(len(some) if slot.exact else 0)):
-            stride[s, j], worth = worth, worth * values_of(some[j], features.sizes)
+    for s, slot in enumerate(slots):
+        count = len(slot.ends)
+        index[s, :count] = [parts.index(part) for part in slot.ends]
+        if slot.exact:
+            sizes = [values_of(part, features.sizes) for part in slot.ends]
+            stride[s, :count] = np.cumprod([1, *sizes[:0:-1]])[::-1]
     return Layout(
         parts, values, index, stride, np.array([slot.exact for slot in slots]),
-        np.array([slot.begin for slot in slots], np.int32), between,
+        np.array([slot.begin for slot in slots], np.int32),
+        np.array([values.index(one.between) if one.between else -1 for one in slots], np.int32),
         sum(not slot.labelled for slot in slots),
     )  # fmt: skip
 
@@ -322,21 +319,22 @@ def _place(
 
 
 def over_slots(
-    features: ArcFeatures, labelled: bool, arcs: tuple[SentenceTables, Array, Array],
-    turn: Callable, start: Any,
+    features: ArcFeatures, arcs: tuple[SentenceTables, Array, Array], labels: Any, turn: Callable,
+    start: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
     """A loop over the slots with labels, or without, as `jax.lax.scan`.
 
     Args:
       arcs: (tables of the sentence, heads 0..T with 0 for the root, children 0..T - 1), the last
         two of one shape.
-      turn: (carry, begin, places, active) -> (carry, what is stacked); of one slot where its range
-        begins, the places of the features of the arcs there, and which arcs have one.
+      labels: of the arcs, of a shape that goes with theirs; None for the slots without.
+      turn: (carry, places, active) -> (carry, what is stacked); of one slot which weights the arcs
+        read, and which of them do.
       start: the carry.
     """
     layout, (sentence, heads, children) = layout_of(features), arcs
-    table = features.label_table if labelled else features.table
-    some = slice(layout.labelled, None) if labelled else slice(layout.labelled)
+    table = features.table if labels is None else features.label_table
+    some = slice(layout.labelled) if labels is None else slice(layout.labelled, None)
     seen = jnp.stack([_value_of(part, sentence.tokens, heads, children) for part in layout.parts])
     lies = jnp.ones((1, *heads.shape), bool)
     if layout.values:
@@ -350,7 +348,9 @@ def over_slots(
         index, stride, exact, begin, value = slot
         numbers = [row_of(seen, index[j]) for j in range(index.shape[0])]
         place = _place(numbers, index >= 0, stride, exact, table)
-        return turn(carry, begin, place, row_of(lies, value))
+        if labels is not None:
+            place = place * features.labels + jnp.maximum(labels, 0)
+        return turn(carry, begin + place, row_of(lies, value))
 
     tables = layout.index, layout.stride, layout.exact, layout.begin, layout.between
     return jax.lax.scan(body, start, tuple(jnp.asarray(each[some]) for each in tables))
@@ -360,23 +360,11 @@ def over_places(
     features: ArcFeatures, arcs: tuple[SentenceTables, Array, Array], labels: Any, turn: Callable,
     start: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """`over_slots` of both kinds for arcs with these labels, or None where they have none.
-
-    Args:
-      turn: (carry, places, active) -> (carry, what is stacked); places are in all weights.
-    """
-
-    def plain(carry: Any, begin: Array, places: Array, active: Array) -> tuple[Any, Any]:
-        return turn(carry, begin + places, active)
-
-    def labelled(carry: Any, begin: Array, places: Array, active: Array) -> tuple[Any, Any]:
-        own = begin + places * features.labels + jnp.maximum(labels, 0)
-        return turn(carry, own, active)
-
-    carry, found = over_slots(features, False, arcs, plain, start)
+    """`over_slots` of both kinds for arcs with these labels, or None where they have none."""
+    carry, found = over_slots(features, arcs, None, turn, start)
     if labels is None:
         return carry, found
-    carry, others = over_slots(features, True, arcs, labelled, carry)
+    carry, others = over_slots(features, arcs, labels, turn, carry)
     return carry, jax.tree.map(lambda *two: jnp.concatenate(two), found, others)
 
 

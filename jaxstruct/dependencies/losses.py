@@ -68,8 +68,8 @@ def delta(loss: ArcLoss, y_true: Parse | Truth, y: Parse) -> Array:
     """Delta(y_true, y) of trees of one sentence, a scalar."""
     if isinstance(y_true, Truth):
         T = y.heads.shape[0]
-        labels = y.labels if loss.of_labels else jnp.zeros_like(y.heads)
-        return score_tree(arc_costs(loss, y_true, (T + 1, T, 1)), y.heads, labels, T)
+        costs = arc_costs(loss, y_true, (T + 1, T, 1))
+        return score_tree(costs, y.heads, y.labels if loss.of_labels else None, T)
     wrong = y.heads != y_true.heads
     if loss.of_labels:
         wrong |= y.labels != y_true.labels

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxstruct.core.lengths import checked_length
+from jaxstruct.core.semiring import lift
 from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array
 
@@ -63,6 +64,14 @@ class Decoded(NamedTuple):
     score: Array
 
 
+def decoded(heads: Array, labels: Array, score: Array, length: Array) -> Decoded:
+    """A tree, PADDING beyond the length, and throughout where its score is -inf; or k trees."""
+    some = (score > -jnp.inf)[..., None]
+    real = some & lift(is_word(length, heads.shape[-1]), some)
+    heads, labels = (jnp.where(real, leaf, PADDING).astype(jnp.int32) for leaf in (heads, labels))
+    return Decoded(heads, labels, score)
+
+
 def is_word(length: Array, words: int) -> Array:
     """[T] bool: the positions before `length`."""
     return jnp.arange(words) < length
@@ -74,16 +83,17 @@ def real_arcs(length: Array, words: int) -> Array:
     return (head <= length) & (child < length) & (head != child + 1)
 
 
-def score_tree(potentials: Array, heads: Array, labels: Array, length: Array) -> Array:
+def score_tree(potentials: Array, heads: Array, labels: Array | None, length: Array) -> Array:
     """F(y) of one tree, differentiable in the potentials.
 
     Args:
       potentials: [T + 1, T, R]. heads, labels: [T] int32; positions beyond `length` are ignored.
-      length: int32 scalar.
+        Labels are None for the first of all. length: int32 scalar.
     """
     potentials = jnp.asarray(potentials)
     _, T, R = potentials.shape
-    at = jnp.clip(heads, 0, T), jnp.arange(T), jnp.clip(labels, 0, R - 1)
+    label = 0 if labels is None else jnp.clip(labels, 0, R - 1)
+    at = jnp.clip(heads, 0, T), jnp.arange(T), label
     return jnp.sum(jnp.where(is_word(length, T), potentials[at], 0))
 
 

@@ -78,24 +78,18 @@ class _Tables:
 def _arc_scores(tables: _Tables, weights: Array, tokens: Array) -> Array:
     """[T + 1, T, R] the potentials of all arcs."""
     T, R = tokens.shape[0], tables.features.labels
-    heads = jnp.broadcast_to(jnp.arange(T + 1)[:, None], (T + 1, T))
-    children = jnp.broadcast_to(jnp.arange(T)[None], (T + 1, T))
-    arcs = sentence_tables(tables.features, tokens), heads, children
+    heads, children = jnp.meshgrid(jnp.arange(T + 1), jnp.arange(T), indexing="ij")
+    arcs = sentence_tables(tables.features, tokens), heads[:, :, None], children[:, :, None]
 
-    def add(total: Array, begin: Array, places: Array, active: Array) -> tuple[Array, None]:
-        own = weights.at[begin + places].get(mode="promise_in_bounds")
+    def add(total: Array, places: Array, active: Array) -> tuple[Array, None]:
+        own = weights.at[places].get(mode="promise_in_bounds")
         return total + jnp.where(active, own, 0), None
 
-    def add_rows(total: Array, begin: Array, places: Array, active: Array) -> tuple[Array, None]:
-        del active
-        rows = begin + places[:, :, None] * R + jnp.arange(R)[None, None]
-        return total + weights.at[rows].get(mode="promise_in_bounds"), None
-
-    zeros = jnp.zeros((T + 1, T), weights.dtype)
-    found = over_slots(tables.features, False, arcs, add, zeros)[0][:, :, None]
+    zeros = jnp.zeros((T + 1, T, 1), weights.dtype)
+    found = over_slots(tables.features, arcs, None, add, zeros)[0]
     if tables.trees.labelled:
         rows = jnp.broadcast_to(found, (T + 1, T, R))
-        found = over_slots(tables.features, True, arcs, add_rows, rows)[0]
+        found = over_slots(tables.features, arcs, jnp.arange(R)[None, None], add, rows)[0]
     return found
 
 
@@ -147,9 +141,8 @@ def _plane_gram(
     return (total[0] - total[2:]).astype(tables.loss.dtype)
 
 
-def _score(tables: _Tables, theta: TreeTheta, y: Parse) -> Array:
-    labels = y.labels if tables.trees.labelled else jnp.zeros_like(y.heads)
-    return score_tree(theta.potentials, y.heads, labels, theta.length)
+def _score(theta: TreeTheta, y: Parse) -> Array:
+    return score_tree(theta.potentials, y.heads, y.labels, theta.length)
 
 
 def _or_true(tables: _Tables, found: Decoded, y_true: Parse) -> Parse:
@@ -159,11 +152,8 @@ def _or_true(tables: _Tables, found: Decoded, y_true: Parse) -> Parse:
 
 
 def _decode(tables: _Tables, theta: TreeTheta) -> Parse:
-    """PADDING throughout where every tree is forbidden."""
     found = best_tree(*theta, projective=tables.trees.projective)
-    some = found.score > -jnp.inf
-    parse = tables.trees.parse(found.heads, found.labels)
-    return jax.tree.map(lambda leaf: jnp.where(some, leaf, PADDING), parse)
+    return tables.trees.parse(found.heads, found.labels)
 
 
 def _restrict(theta: TreeTheta, known: Parse) -> TreeTheta:
@@ -307,7 +297,7 @@ def dependency_parser(
     return make_problem(
         zero,
         Model(
-            Partial(_potentials, tables), Partial(_score, tables), Partial(_decode, tables),
+            Partial(_potentials, tables), _score, Partial(_decode, tables),
             Partial(delta, kind), restrict=_restrict,
         ),
         Oracles(

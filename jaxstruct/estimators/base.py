@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +13,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, compute_class_weight
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
 from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
+from jaxstruct.core.checks import (
+    check_choice,
+    check_one_each,
+    checked_example_weights,
+    checked_number,
+    checked_size,
+    text_of,
+)
 from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.labels import check_known, flat_labels
 from jaxstruct.core.prepared import Prepared, held
@@ -46,7 +53,6 @@ _MESSAGES = {
     Status.WORKING_SET_FULL: "a working set is full: loosen tol, or lower C",
 }
 """In the parameters of the estimators; other messages of the solvers name none of theirs."""
-Kind = TypeVar("Kind", bound=BaseEstimator)
 LOG_LOSS = "log_loss"
 OBJECTIVES = (*FORMULATIONS, LOG_LOSS)
 
@@ -78,18 +84,9 @@ def example_weights(sample_weight: Any, n: int) -> np.ndarray:
     Raises:
       ValueError: they are not [n] finite numbers >= 0, or all are 0.
     """
-    if sample_weight is None or isinstance(sample_weight, numbers.Real):
-        sample_weight = np.full(n, 1.0 if sample_weight is None else sample_weight)
-    weights = check_array(
-        sample_weight, ensure_2d=False, dtype="float64", ensure_non_negative=True,
-        input_name="sample_weight",
-    )  # fmt: skip
-    if weights.shape != (n,) or not weights.any():
-        raise ValueError(
-            f"sample_weight must be [n] = [{n}] numbers that are not all zero, got shape "
-            f"{weights.shape} with a sum of {weights.sum():g}"
-        )
-    return weights
+    alike = isinstance(sample_weight, numbers.Real)
+    given = np.full(n, sample_weight) if alike else sample_weight
+    return checked_example_weights(given, n, "sample_weight")
 
 
 def class_weights(
@@ -145,8 +142,7 @@ def share_right(
     Raises:
       ValueError: they are of different numbers, parts or kinds of labels.
     """
-    y = held(y)
-    weights, right, total = example_weights(sample_weight, len(predicted)), 0.0, 0.0
+    y, made = held(y), []
     check_as_many(len(predicted), len(y))
     wanted = []
     for i, (found, true) in enumerate(zip(predicted, y, strict=True)):
@@ -157,16 +153,13 @@ def share_right(
                 )
             true = [true[part] for part in found]
         wanted.append(true)
+        made += found.values() if isinstance(found, Mapping) else found
     labels, bounds = flat_labels(wanted, "y")
     check_known("y", labels, classes)
-    for i, (found, weight) in enumerate(zip(predicted, weights, strict=True)):
-        true = labels[bounds[i] : bounds[i + 1]]
-        found = [*found.values()] if isinstance(found, Mapping) else found
-        if len(found) != len(true):
-            raise ValueError(f"y[{i}] has {len(true)} labels, but X[{i}] has {len(found)} parts")
-        right += weight * sum(a == b for a, b in zip(found, true, strict=True))
-        total += weight * len(true)
-    return float(right / total) if total else 0.0
+    check_one_each("y", np.diff(bounds), "X", np.array([*map(len, predicted)], int))
+    weights = np.repeat(example_weights(sample_weight, len(y)), np.diff(bounds))
+    right = weights @ np.array([a == b for a, b in zip(made, labels, strict=True)], float)
+    return float(right / weights.sum()) if weights.any() else 0.0
 
 
 def of_mean_one(weights: np.ndarray) -> np.ndarray:
@@ -186,23 +179,22 @@ def _shortfall(found: Solution | RandomField) -> str:
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
-def with_parameters(kind: type[Kind]) -> type[Kind]:
-    """Make the fields of an estimator the parameters of its `__init__`, which keeps them as given.
+class WithParameters(BaseEstimator):
+    """The fields of a subclass are the parameters of its `__init__`, which keeps them as given.
 
-    `fit` checks them. Those of its own are keywords.
+    `fit` checks them. They are keywords but for those of which the field says otherwise.
     """
-    return dataclass(kw_only=True, repr=False, eq=False)(kind)
 
-
-class _Trained(BaseEstimator):
-    """What is there once an estimator has been trained; these are no parameters."""
-
-    encoding_: Any
+    encoding_: Any  # what is there once it has been trained, no parameter
     weights_: PyTree
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Make the fields parameters."""
+        super().__init_subclass__(**options)
+        dataclass(kw_only=True, repr=False, eq=False)(cls)
 
-@with_parameters
-class StructuralEstimator(_Trained):
+
+class StructuralEstimator(WithParameters):
     """An estimator over one structure; a subclass says how its examples become a `Training`.
 
     It minimises, over the weights w,

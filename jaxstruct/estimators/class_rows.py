@@ -16,6 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
     dense_or_sparse,
@@ -147,29 +148,29 @@ def score_of_each(rows: DenseRows | SparseRows, weights: np.ndarray) -> np.ndarr
     return np.einsum("ij,j->i", values, weights.astype(np.float64))
 
 
-def columns_of_class(features: FeatureEncoding) -> int:
-    """The columns that a problem is made with: more than there are, for others to share programs.
+def training_of_class(
+    estimator: StructuralEstimator, rows: DenseRows | SparseRows, options: dict[str, Any],
+    offsets: np.ndarray | None = None,
+) -> tuple[Problem, PyTree]:  # fmt: skip
+    """Set the problem of the encoding; (problem, inputs) of a training, of more columns than these.
 
     A vocabulary differs from fold to fold; one of the same size class finds the programs compiled.
     Dense columns, which padding would make dearer, are rounded up to sixteens. A weight of a column
     that no example has is 0.
-    """
-    d = features.number_of_features
-    return -(-d // 16) * 16 if features.kind == "dense" else size_class(d, 16)
-
-
-def inputs_of_class(
-    rows: DenseRows | SparseRows, columns: int, offsets: np.ndarray | None = None
-) -> PyTree:
-    """Rows as inputs of a problem with so many columns.
 
     Args:
-      offsets: [n + 1] where rows are the tokens of n sequences.
+      rows: encoded. options: of the problem. offsets: [n + 1] where rows are the tokens of n
+        sequences.
     """
+    estimator._set_problem(**options)
+    features = estimator.encoding_.features
+    d = features.number_of_features
+    columns = -(-d // 16) * 16 if features.kind == "dense" else size_class(d, 16)
+    wider = features._replace(columns=columns - (features.constant != 0))
+    problem = estimator.encoding_._replace(features=wider).problem(**options)
     if isinstance(rows, SparseRows):
-        return inputs_of(rows._replace(number_of_features=columns), offsets)
-    more = columns - rows.values.shape[1]
-    return inputs_of(DenseRows(np.pad(rows.values, ((0, 0), (0, more)))), offsets)
+        return problem, inputs_of(rows._replace(number_of_features=columns), offsets)
+    return problem, inputs_of(DenseRows(np.pad(rows.values, ((0, 0), (0, columns - d)))), offsets)
 
 
 def taken(rows: DenseRows | SparseRows, which: np.ndarray) -> DenseRows | SparseRows:

@@ -13,11 +13,10 @@ from jaxstruct.core.spec import array
 from jaxstruct.decisions import Decisions, decide, prepare
 from jaxstruct.decisions.encoding import with_instances
 from jaxstruct.decisions.sets import regret_of
-from jaxstruct.estimators.base import ListEstimator, example_weights, with_parameters
+from jaxstruct.estimators.base import ListEstimator, example_weights
 from jaxstruct.estimators.class_rows import scores_of
 
 
-@with_parameters
 class DecisionRegressor(ListEstimator):
     """Decisions by linear predictions of their costs, trained by SPO+ to a certified optimum.
 

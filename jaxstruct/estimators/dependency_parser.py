@@ -8,11 +8,10 @@ import numpy as np
 
 from jaxstruct.core.prepared import held
 from jaxstruct.dependencies import prepare
-from jaxstruct.estimators.base import ListEstimator, example_weights, with_parameters
+from jaxstruct.estimators.base import ListEstimator, example_weights
 from jaxstruct.evaluation import attachment
 
 
-@with_parameters
 class DependencyParser(ListEstimator):
     """Dependency trees by features of their arcs: a structural SVM, or a random field ("log_loss").
 

@@ -17,7 +17,6 @@ from jaxstruct.estimators.base import (
     Training,
     check_as_many,
     example_weights,
-    with_parameters,
 )
 from jaxstruct.estimators.class_rows import score_of_each
 from jaxstruct.rankings.encoding import prepare, read_filled, rows_of_groups
@@ -29,7 +28,6 @@ MOST_SPREAD = 30
 s = 1; after 300 rounds a relative gap of .001 at s = 10, .08 at 30, .7 at 100, .998 at 1,000."""
 
 
-@with_parameters
 class DocumentRanker(ListEstimator):
     """Rankings of documents by their features, learned from graded queries.
 

@@ -10,12 +10,10 @@ from jaxstruct.estimators.base import (
     Training,
     label_array,
     share_right,
-    with_parameters,
 )
 from jaxstruct.graphs import prepare, with_log_loss
 
 
-@with_parameters
 class GraphLabeller(ListEstimator):
     """Labels of the nodes of any graph, from features of nodes, of edges and pairs of labels.
 

@@ -15,7 +15,7 @@ from jaxstruct.core.prepared import held
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
-from jaxstruct.estimators.base import Training, check_as_many, example_weights, with_parameters
+from jaxstruct.estimators.base import Training, check_as_many, example_weights
 from jaxstruct.rankings import sample_inputs
 from jaxstruct.rankings.encoding import SampleEncoding, warn_of_texts
 from jaxstruct.rankings.losses import Measure, table_loss
@@ -36,7 +36,6 @@ def _times(sample_weight: Any, n: int) -> np.ndarray:
     return weights.astype(int)
 
 
-@with_parameters
 class MeasureClassifier(class_rows.RowClassifier):
     """Two classes by <w, x> > 0, with w trained for F1, precision or recall of the whole sample.
 

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.contract import Incomplete
+from jaxstruct.core.feature_encoding import inputs_of
 from jaxstruct.core.labels import LabelCodec
 from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree
@@ -25,7 +26,6 @@ from jaxstruct.estimators.base import (
     example_weights,
     is_log_linear,
     of_mean_one,
-    with_parameters,
 )
 from jaxstruct.graphs.set_encoding import SetEncoding, indicators
 from jaxstruct.solvers.predict import predict
@@ -34,7 +34,6 @@ _NUMBERS = 1 << 22
 """Scores of sets that are held at a time."""
 
 
-@with_parameters
 class MultiLabelClassifier(class_rows.RowClassifier):
     """Sets of labels, trained together.
 
@@ -79,16 +78,9 @@ class MultiLabelClassifier(class_rows.RowClassifier):
         outputs = y[which] if known is y else Incomplete(y[which], known[which])
         self.classes_ = np.arange(y.shape[1])
         self.encoding_ = SetEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
-        options: dict[str, Any] = {"loss": self.loss, "pairs": self.pairs}
-        self._set_problem(**options)
-        columns = class_rows.columns_of_class(features)
-        wider = features._replace(columns=columns - (features.constant != 0))
-        problem = self.encoding_._replace(features=wider).problem(**options)
-        return Training(
-            problem,
-            class_rows.inputs_of_class(class_rows.taken(rows, which), columns), outputs,
-            of_mean_one(weights), which,
-        )  # fmt: skip
+        rows, options = class_rows.taken(rows, which), {"loss": self.loss, "pairs": self.pairs}
+        problem, inputs = class_rows.training_of_class(self, rows, options)
+        return Training(problem, inputs, outputs, of_mean_one(weights), which)
 
     def _finish(self, weights: PyTree) -> None:
         features = self.encoding_.features
@@ -99,8 +91,7 @@ class MultiLabelClassifier(class_rows.RowClassifier):
 
     def predict(self, X: Any) -> np.ndarray:
         """[n, L] int, 1 for the labels of each set."""
-        d = self.encoding_.features.number_of_features
-        inputs = class_rows.inputs_of_class(self._new_rows(X), d)
+        inputs = inputs_of(self._new_rows(X))
         return np.asarray(predict(self.problem_, self.weights_, inputs)).astype(int)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

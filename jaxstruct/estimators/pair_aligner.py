@@ -11,12 +11,11 @@ from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
 from jaxstruct.alignments.encoding import prepare
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.types import PyTree
-from jaxstruct.estimators.base import ListEstimator, check_as_many, example_weights, with_parameters
+from jaxstruct.estimators.base import ListEstimator, check_as_many, example_weights
 
 GAPS = "-."
 
 
-@with_parameters
 class PairAligner(ListEstimator):
     """Alignment of pairs of sequences with costs that are learned from aligned pairs.
 

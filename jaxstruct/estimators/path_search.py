@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -20,7 +20,7 @@ from jaxstruct.core.caller import collected, warn
 from jaxstruct.core.checks import as_numbers, kind_and_text_of
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.prepared import held
-from jaxstruct.estimators.base import StructuralEstimator, with_parameters
+from jaxstruct.estimators.base import StructuralEstimator, WithParameters
 from jaxstruct.estimators.document_ranker import DocumentRanker
 from jaxstruct.models.trained import TrainedModel
 from jaxstruct.rankings.encoding import rows_of_groups
@@ -36,8 +36,7 @@ def _best_has(name: str) -> Any:
     return available_if(check)
 
 
-@with_parameters
-class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
+class PathSearchCV(MetaEstimatorMixin, WithParameters):
     """Chooses C as `GridSearchCV` does, with one training a fold that is carried along the values.
 
     In each fold the steps before the estimator are fitted once, and each C starts from the solution
@@ -134,27 +133,22 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         """The score of each C on the examples held out."""
         model: Any = clone(self.estimator)
         last, before = _last(model), model[:-1] if isinstance(model, Pipeline) else None
-        parts = [_rows(queries, own) for own in (train, test)]
-        (x_train, y_train), (x_test, y_test) = (
-            (_safe_indexing(X, own), _safe_indexing(y, own)) for own in parts
-        )
-        if before is not None and len(before):
-            x_train = before.fit_transform(x_train, y_train)
-            x_test = before.transform(x_test)
-        if queries is not None:
-            x_train, y_train = _by_query(queries, train, x_train, y_train)
-            x_test, y_test = _by_query(queries, test, x_test, y_test)
-        own, held_out = (
-            None if sample_weight is None else np.asarray(sample_weight)[part]
-            for part in (train, test)
-        )
-        found = []
-        for each in last._path(x_train, y_train, own, self.Cs_.tolist()):
-            if scorer is None:
-                found.append(each.score(x_test, y_test, held_out))
-            else:
-                found.append(scorer(each, x_test, y_test))
-        return found
+
+        def part(own: Any, fit: bool) -> tuple[Any, Any, Any]:
+            """(X, y, weights) of some examples, after the steps before the estimator."""
+            rows = own if queries is None else np.concatenate([queries[g] for g in own])
+            x, labels = _safe_indexing(X, rows), _safe_indexing(y, rows)
+            if before is not None and len(before):
+                x = before.fit_transform(x, labels) if fit else before.transform(x)
+            if queries is not None:
+                x, labels = _by_query(queries, own, x, labels)
+            return x, labels, None if sample_weight is None else np.asarray(sample_weight)[own]
+
+        (x, labels, weights), held_out = part(train, True), part(test, False)
+        return [
+            each.score(*held_out) if scorer is None else scorer(each, *held_out[:2])
+            for each in last._path(x, labels, weights, self.Cs_.tolist())
+        ]
 
     def _best(self) -> Any:
         check_is_fitted(self, "best_estimator_")
@@ -223,13 +217,8 @@ def _rising(Cs: Any) -> np.ndarray:
     return np.unique(values)
 
 
-def _rows(queries: list[np.ndarray] | None, which: np.ndarray) -> np.ndarray:
-    """The rows of examples: of themselves, or all of those of queries."""
-    return which if queries is None else np.concatenate([queries[g] for g in which])
-
-
 def _by_query(queries: list[np.ndarray], which: np.ndarray, X: Any, y: Any) -> tuple[list, list]:
-    """Rows of `_rows` query by query."""
+    """Rows of some queries, one query after the other, query by query."""
     ends = np.cumsum([len(queries[g]) for g in which])
     own = np.split(np.arange(ends[-1]), ends[:-1])
     return [_safe_indexing(X, rows) for rows in own], [np.asarray(y)[rows] for rows in own]

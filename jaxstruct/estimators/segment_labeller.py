@@ -12,13 +12,11 @@ from jaxstruct.estimators.base import (
     Training,
     example_weights,
     weighted_f1,
-    with_parameters,
 )
 from jaxstruct.segments import prepare
 from jaxstruct.segments.encoding import read_spans
 
 
-@with_parameters
 class SegmentLabeller(ListEstimator):
     """Segments by a semi-Markov chain: a structural SVM, or a random field ("log_loss").
 

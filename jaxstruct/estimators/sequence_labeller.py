@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from jaxstruct import confidence
-from jaxstruct.chains import ChainEncoding, chain, chain_inputs, label_weights
+from jaxstruct.chains import ChainEncoding, chain_inputs, label_weights
 from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
 from jaxstruct.core.feature_rows import read_sequences
@@ -24,12 +24,10 @@ from jaxstruct.estimators.base import (
     label_array,
     of_mean_one,
     share_right,
-    with_parameters,
 )
-from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class, set_features
+from jaxstruct.estimators.class_rows import set_features, training_of_class
 
 
-@with_parameters
 class SequenceLabeller(ListEstimator):
     """Label sequences by a chain: a structural SVM, or a conditional random field ("log_loss").
 
@@ -70,14 +68,11 @@ class SequenceLabeller(ListEstimator):
         set_features(self, features)
         outputs = self.encoding_.outputs(y)
         weights = example_weights(sample_weight, len(y))
-        columns, loss = columns_of_class(features), self._loss(outputs, weights)
+        loss, tokens = self._loss(outputs, weights), dense_or_sparse(features, "X", rows)
         options = {"loss": loss, "window": self.window, "start_stop": self.start_stop}
-        self._set_problem(**options)
-        tokens = inputs_of_class(dense_or_sparse(features, "X", rows), columns, offsets)
-        return Training(
-            chain(columns, len(codec.classes), **options), chain_inputs(tokens), outputs,
-            of_mean_one(weights), np.arange(len(weights)),
-        )  # fmt: skip
+        problem, inputs = training_of_class(self, tokens, options, offsets)
+        which = np.arange(len(weights))
+        return Training(problem, chain_inputs(inputs), outputs, of_mean_one(weights), which)
 
     def _loss(self, outputs: Ragged | Incomplete, weights: np.ndarray) -> Any:
         """The loss, with the weights of labels in it."""

@@ -11,11 +11,9 @@ from jaxstruct.estimators.base import (
     check_as_many,
     example_weights,
     weighted_f1,
-    with_parameters,
 )
 
 
-@with_parameters
 class SetMatcher(ListEstimator):
     """Matchings of two sets by features of their pairs, learned from matched examples.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,9 +31,7 @@ from jaxstruct.estimators.base import (
     example_weights,
     is_log_linear,
     of_mean_one,
-    with_parameters,
 )
-from jaxstruct.multiclass import multiclass
 from jaxstruct.multiclass.encoding import ClassEncoding
 
 
@@ -41,7 +40,6 @@ def dtype_of(values: np.ndarray) -> str:
     return str(jax.dtypes.canonicalize_dtype(values.dtype))
 
 
-@with_parameters
 class StructuralClassifier(class_rows.RowClassifier):
     """Multiclass classification with a certificate.
 
@@ -108,14 +106,10 @@ class StructuralClassifier(class_rows.RowClassifier):
         self, features: Any, codec: LabelCodec, rows: Any, outputs: Any, weights: Any, which: Any
     ) -> Training:
         self.encoding_ = ClassEncoding(features, codec)
-        columns, dtype = class_rows.columns_of_class(features), dtype_of(rows.values)
         lam, loss = self._tables()
-        options = {"output_features": lam, "loss": loss, "dtype": dtype}
-        self._set_problem(**options)
-        return Training(
-            multiclass(columns, len(codec.classes), **options),
-            class_rows.inputs_of_class(rows, columns), outputs, of_mean_one(weights), which,
-        )  # fmt: skip
+        options = {"output_features": lam, "loss": loss, "dtype": dtype_of(rows.values)}
+        problem, inputs = class_rows.training_of_class(self, rows, options)
+        return Training(problem, inputs, outputs, of_mean_one(weights), which)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         labels = [] if y is None else np.ravel(np.asarray(y, object)).tolist()
@@ -185,8 +179,7 @@ class StructuralClassifier(class_rows.RowClassifier):
         scores = self.decision_function(X)
         if scores.ndim == 1:
             scores = np.stack([np.zeros_like(scores), scores], axis=1)
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return log_softmax(scores, axis=1)
 
     @available_if(is_log_linear)
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.core.checks import check_choice, check_flag, text_of
-from jaxstruct.estimators.base import with_parameters
 from jaxstruct.estimators.structural_classifier import StructuralClassifier
 from jaxstruct.multiclass import Taxonomy, taxonomy_features, taxonomy_from_paths, tree_loss
 from jaxstruct.multiclass.losses import zero_one_loss
@@ -20,7 +19,6 @@ from jaxstruct.multiclass.losses import zero_one_loss
 LOSSES = ("tree", "zero_one")
 
 
-@with_parameters
 class TaxonomyClassifier(StructuralClassifier):
     """`StructuralClassifier` whose classes lie in a taxonomy; what that says of X, y, C holds here.
 

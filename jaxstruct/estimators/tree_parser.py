@@ -10,15 +10,13 @@ from jaxstruct.estimators.base import (
     Training,
     check_as_many,
     example_weights,
-    with_parameters,
 )
 from jaxstruct.solvers.predict import predict
-from jaxstruct.trees import Brackets, Tree, leaves, prepare, score, summarise
+from jaxstruct.trees import Brackets, Tree, leaves, prepare, score
 from jaxstruct.trees.encoding import as_tree
 from jaxstruct.trees.phrases.tree import is_of_nltk
 
 
-@with_parameters
 class TreeParser(ListEstimator):
     """Parsing with a grammar that is read off the training trees, one weight a rule.
 
@@ -70,8 +68,6 @@ class TreeParser(ListEstimator):
         weights = example_weights(sample_weight, len(y))
         model = self.model_
         counts = score(y, model.decode(predict(*model.on(X)), y))
-        if sample_weight is None:
-            return summarise(counts, failed_are_wrong=True).f1
         matched, gold, made = (weights @ each for each in (counts.matched, counts.gold,
                                                            counts.predicted))  # fmt: skip
         return float(2 * matched / (gold + made)) if gold + made else 0.0

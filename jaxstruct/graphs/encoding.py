@@ -10,12 +10,7 @@ import numpy as np
 
 from jaxstruct.core.checks import as_list, check_flag
 from jaxstruct.core.contract import Incomplete, Problem
-from jaxstruct.core.feature_encoding import (
-    FeatureEncoding,
-    dense_or_sparse,
-    fit_features,
-    inputs_of,
-)
+from jaxstruct.core.feature_encoding import FeatureEncoding, encoded_sequences, fit_features
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import (
     LabelCodec,
@@ -82,7 +77,7 @@ class GraphEncoding(NamedTuple):
                 f"graphs[{new[0]}] has edge features, which those of training had not: leave them "
                 "out, or fit the encoding to such graphs"
             )
-        nodes = _encoded(self.nodes, "nodes", [one.nodes for one in read])
+        nodes = encoded_sequences(self.nodes, "nodes", [one.nodes for one in read])
         edges = [one.edges for one in read]
         rows = None if self.edges is None else self._edge_rows(read)
         return graph_inputs(nodes, edges, edge_features=rows, plans=self.plans)
@@ -153,13 +148,12 @@ class GraphEncoding(NamedTuple):
                 f"graphs[{bare[0]}] has edges without features, which those of training had: give "
                 "an edge without any an empty row"
             )
-        rows = [[] if one.edge_features is None else one.edge_features for one in read]
-        return _encoded(self.edges, "edge_features", rows)
+        return encoded_sequences(self.edges, "edge_features", _rows_of_edges(read))
 
 
-def _encoded(features: FeatureEncoding, name: str, rows: list) -> PyTree:
-    read, offsets = read_sequences(name, rows)
-    return inputs_of(dense_or_sparse(features, name, read), offsets)
+def _rows_of_edges(read: list[ReadGraph]) -> list:
+    """Of each graph the features of its edges, none of one without edges."""
+    return [[] if one.edge_features is None else one.edge_features for one in read]
 
 
 def _in_order(labels: Any, graphs: Any) -> list:
@@ -231,7 +225,7 @@ def prepare(
     nodes = fit_features(rows, min_count=min_count, constant=constant)
     edges = None
     if any(one.edge_features is not None for one in read):
-        given = [[] if one.edge_features is None else one.edge_features for one in read]
-        edges = fit_features(read_sequences("edge_features", given)[0], min_count=min_count)
+        own, _ = read_sequences("edge_features", _rows_of_edges(read))
+        edges = fit_features(own, min_count=min_count)
     encoding = GraphEncoding(nodes, edges, codec, plans, ignored)
     return prepared(encoding, graphs, encoding.outputs(labels, graphs), options)

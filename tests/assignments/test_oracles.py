@@ -18,20 +18,27 @@ from jaxstruct.assignments import (
 )
 from jaxstruct.assignments.inference import number_of_matchings
 from tests.assignments.cases import Cases, cases, listed, matchings
-from tests.lib.enumeration import check_best, check_k_best
+from tests.lib.enumeration import check_best, check_best_wrong, check_k_best
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 KINDS = pytest.mark.parametrize("complete", [True, False], ids=["complete", "unmatched"])
-SHAPES = pytest.mark.parametrize("shape", [(4, 4), (3, 4), (4, 3)], ids=str)
+RUNS = [((3, 4), "float32"), ((4, 3), "float32"), ((4, 4), "float32"), ((4, 4), "float64")]
 
 
 @functools.cache
-def batched(oracle, complete, **options):
-    def call(pairs, sizes, rows, columns):
-        more = {"rows": rows, "columns": columns, "complete": complete, **options}
-        return oracle(pairs, sizes, **more)
+def together(complete):
+    """All that oracles say of an example."""
 
-    return jax.jit(jax.vmap(call))
+    def answers(pairs, sizes, rows, columns, y):
+        of_items = {"rows": rows, "columns": columns, "complete": complete}
+        return (
+            best_matching(pairs, sizes, **of_items),
+            k_best_matchings(pairs, sizes, 8, **of_items),
+            best_wrong_matching(pairs, y, sizes, **of_items),
+        )
+
+    return jax.jit(jax.vmap(answers))
 
 
 def typed(given: Cases, dtype: str):
@@ -49,52 +56,22 @@ def test_numbers_of_matchings(complete):
 
 
 @KINDS
-@SHAPES
-def test_thousands_of_best_matchings(shape, complete):
-    """Of all sizes, with ties, forbidden pairs and padding; some have no complete matching."""
-    given = cases(0, 2_400, *shape)
-    found = batched(best_matching, complete)(*typed(given, "float32"))
+@pytest.mark.parametrize(("shape", "dtype"), thorough_after(3, RUNS), ids=str)
+def test_thousands_against_enumeration(shape, dtype, complete):
+    """The best, the k best and the best wrong matching of all sizes, with ties, forbidden pairs and
+    padding; some have no complete matching."""
+    given, random = cases(0, 2_400, *shape), np.random.default_rng(3)
     every = listed(given, complete)
-    empty = check_best(every, found.columns, found.score, 1e-5)
-    assert found.columns.dtype == jnp.int32
+    y = np.array([own[random.integers(len(own))] for own in every.outputs], np.int32)
+    with jax.enable_x64(dtype == "float64"):
+        found = jax.device_get(together(complete)(*typed(given, dtype), y))
+    best, ranked, wrong = found
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    empty = check_best(every, best.columns, best.score, tolerance)
+    assert best.columns.dtype == np.int32 and best.score.dtype == dtype
     assert (0 < empty < 200) if complete else not empty
-
-
-@pytest.mark.thorough
-@KINDS
-def test_best_matchings_of_float64(x64, complete):
-    given = cases(1, 300, 4, 4)
-    found = batched(best_matching, complete)(*typed(given, "float64"))
-    check_best(listed(given, complete), found.columns, found.score, 1e-12)
-
-
-@KINDS
-def test_k_best_are_distinct_and_in_order(complete):
-    given = cases(2, 480, 3, 4)
-    found = batched(k_best_matchings, complete, k=8)(*typed(given, "float32"))
-    check_k_best(listed(given, complete), found.columns, found.score, 1e-5)
-
-
-@KINDS
-def test_the_best_wrong_matching(complete):
-    given, random = cases(3, 300, 4, 3, 0.1), np.random.default_rng(3)
-    every = listed(given, complete)
-    kept = np.array([i for i, F in enumerate(every.scores) if F.max() > -np.inf])
-    allowed = [np.flatnonzero(every.scores[i] > -np.inf) for i in kept]
-    y = [every.outputs[i][random.choice(own)] for i, own in zip(kept, allowed, strict=True)]
-    y = np.array(y, np.int32)
-    call = jax.jit(jax.vmap(functools.partial(best_wrong_matching, complete=complete)))
-    pairs, sizes, rows, columns = (leaf[kept] for leaf in typed(given, "float32"))
-    found = jax.tree.map(np.asarray, call(pairs, y, sizes, rows, columns))
-    for at, i in enumerate(kept):
-        wrong = (every.outputs[i] != y[at]).any(axis=1)
-        F = np.where(wrong, every.scores[i], -np.inf)
-        np.testing.assert_allclose(found.score[at], F.max(), atol=1e-5)
-        own = np.flatnonzero((every.outputs[i] == found.columns[at]).all(axis=1))
-        if F.max() > -np.inf:
-            assert wrong[own[0]] and abs(every.scores[i][own[0]] - F.max()) < 1e-5
-        else:
-            assert (found.columns[at] == -1).all()
+    check_k_best(every, ranked.columns, ranked.score, tolerance)
+    check_best_wrong(every, y, wrong.columns, wrong.score, tolerance)
 
 
 @pytest.mark.smoke
@@ -107,7 +84,8 @@ def test_larger_sets_cost_what_scipy_finds(shape):
     pairs[::4][random.random((10, R, C)) < 0.5] = -np.inf
     sizes = np.tile(np.int32(shape), (40, 1))
     zeros = np.zeros((40, R), np.float32), np.zeros((40, C), np.float32)
-    found = batched(best_matching, True)(pairs, sizes, *zeros)
+    best = functools.partial(best_matching, complete=True)
+    found = jax.jit(jax.vmap(best))(pairs, sizes, *zeros)
     for own, y, score in zip(pairs, np.asarray(found.columns), found.score, strict=True):
         i, j = linear_sum_assignment(own, maximize=True)
         assert score == own[i, j].sum() == own[np.arange(R), y].sum()

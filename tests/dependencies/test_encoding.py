@@ -83,13 +83,8 @@ def test_the_hash_spreads():
     random = np.random.default_rng(0)
     tokens = random.integers(3, 3000, (200, 1)).astype(np.int32)
     heads, children = (random.integers(*bounds, 20_000) for bounds in ((1, 201), (0, 200)))
-    _, places = over_slots(
-        features,
-        False,
-        (sentence_tables(features, tokens), heads, children),
-        lambda c, b, p, a: (c, p),
-        None,
-    )
+    arcs = sentence_tables(features, tokens), heads, children
+    _, places = over_slots(features, arcs, None, lambda none, places, _: (none, places), None)
     counts = np.bincount(np.asarray(places[0]), minlength=2**12)
     assert counts.max() < 25 and (counts > 0).mean() > 0.95
 

@@ -77,6 +77,18 @@ def check_best(listed: Listed, output: Any, score: Any, *options: Any, **more: A
     return check_k_best(listed, *raised, *options, **more)
 
 
+def check_best_wrong(
+    listed: Listed, y: Sequence[np.ndarray], output: Any, score: Any, tolerance: float
+) -> None:
+    """The best output of every case but y, of each case [P]; -1 throughout where there is none."""
+    rest = [
+        np.where((outputs != own).any(axis=1), F, -np.inf)
+        for outputs, F, own in zip(listed.outputs, listed.scores, y, strict=True)
+    ]
+    any_of_equals = np.zeros(len(rest), bool)
+    check_best(listed._replace(scores=rest, tied=any_of_equals), output, score, tolerance)
+
+
 def check_levels(
     listed: Listed, levels: Sequence[np.ndarray], outputs: Any, scores: Any, tolerance: float
 ) -> None:

@@ -240,6 +240,20 @@ def assert_slopes(run: Callable, given: Case, seed: int = 0, step: float = 1e-6)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
 
 
+def answers(
+    loss: Callable, output_type: str, **options: str
+) -> tuple[Truth, np.ndarray, np.ndarray]:
+    """(what enumeration finds, [B] values, [B, P] gradients) of an output type's examples.
+
+    Gradients are also held against differences.
+    """
+    given, own = case(output_type, **options), truth(output_type, **options)
+    run = differentiated(loss, given.problem)
+    value, gradient = run(given.theta, given.y)
+    assert_slopes(run, given)
+    return own, np.asarray(value), flat(gradient)
+
+
 def hinge_truth(own: Truth, b: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """([B] max(0, max_{y != y_i} b - s (F(y_i) - F(y))), [B, K] the values)."""
     wrong = np.isfinite(own.advantage) & ~own.same

@@ -15,15 +15,7 @@ from jaxstruct.losses.smoothed_hinge import smoothed_hinge
 from jaxstruct.strings.structure import CandidateScores
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
-from tests.losses.cases import (
-    Truth,
-    assert_slopes,
-    case,
-    differentiated,
-    flat,
-    softmax_truth,
-    truth,
-)
+from tests.losses.cases import Truth, answers, case, softmax_truth
 
 pytestmark = pytest.mark.usefixtures("x64")
 MU = 0.7
@@ -49,13 +41,10 @@ def top_k_truth(own: Truth, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("output_type", thorough_after(2, ["classes", "chains", "trees", "graphs"]))
 def test_entropy_is_that_of_all_outputs(output_type: str) -> None:
-    given, own = case(output_type), truth(output_type)
-    run = differentiated(partial(smoothed_hinge, temperature=MU), given.problem)
-    value, gradient = run(given.theta, given.y)
+    own, value, gradient = answers(partial(smoothed_hinge, temperature=MU), output_type)
     wanted, slope = softmax_truth(own, (own.delta + own.advantage) / MU)
     np.testing.assert_allclose(value, MU * wanted, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(flat(gradient), slope, rtol=0, atol=1e-9)
-    assert_slopes(run, given)
+    np.testing.assert_allclose(gradient, slope, rtol=0, atol=1e-9)
     hinge = np.maximum((own.delta + own.advantage).max(axis=1), 0)
     count = np.isfinite(own.advantage).sum(axis=1)
     assert (value >= hinge - 1e-9).all() and (value <= hinge + MU * np.log(count) + 1e-9).all()
@@ -64,31 +53,27 @@ def test_entropy_is_that_of_all_outputs(output_type: str) -> None:
 @pytest.mark.parametrize("output_type", thorough_after(2, ["classes", "chains", "trees"]))
 def test_top_k_is_the_projection_of_the_best_scores(output_type: str) -> None:
     """Where the k-th best ties with the next one, the value is compared, but not the gradient."""
-    given, own = case(output_type), truth(output_type)
     k = 3
     loss = partial(smoothed_hinge, smoothing="top_k", temperature=MU, k=k)
-    run = differentiated(loss, given.problem)
-    value, gradient = run(given.theta, given.y)
+    own, value, gradient = answers(loss, output_type)
     wanted, slope = top_k_truth(own, k)
     np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-9)
     s = -np.sort(-(own.delta + own.advantage), axis=1)
     smooth = np.ones(len(s), bool) if s.shape[1] <= k else ~(s[:, k - 1] <= s[:, k] + 1e-9)
     smooth |= ~np.isfinite(s[:, min(k, s.shape[1] - 1)])
     assert smooth.sum() >= 5
-    np.testing.assert_allclose(flat(gradient)[smooth], slope[smooth], rtol=0, atol=1e-9)
-    assert_slopes(run, given)
+    np.testing.assert_allclose(gradient[smooth], slope[smooth], rtol=0, atol=1e-9)
     hinge = np.maximum(s[:, 0], 0)
     assert (value >= hinge - 1e-9).all() and (value <= hinge + MU / 2 + 1e-9).all()
 
 
 def test_all_outputs_are_enough() -> None:
     """With as many outputs as there are, classes have the exact projection."""
-    given, own = case("classes"), truth("classes")
     loss = partial(smoothed_hinge, smoothing="top_k", temperature=MU, k=50)
-    value, gradient = differentiated(loss, given.problem)(given.theta, given.y)
+    own, value, gradient = answers(loss, "classes")
     wanted, slope = top_k_truth(own, 50)
     np.testing.assert_allclose(value, wanted, rtol=1e-9)
-    np.testing.assert_allclose(flat(gradient), slope, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(gradient, slope, rtol=0, atol=1e-9)
 
 
 def test_candidate_lists_have_both() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -71,10 +72,12 @@ def ranking_losses(
     return swapped / np.maximum(R * N, 1)
 
 
-def table_losses(name: str, truths: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """[n, m] Delta of the labels [m, k], of truths [n, k]."""
+def table_losses(name: str | Callable, truths: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """[n, m] Delta of the labels [m, k], of truths [n, k]; of a function of counts what it says."""
     true, y = truths[:, None] > 0, labels[None] > 0
     tp, fp, fn = (true & y).sum(2), (~true & y).sum(2), (true & ~y).sum(2)
+    if callable(name):
+        return np.asarray(name(tp, fp, fn, (~true & ~y).sum(2)))
     if name == "error_rate":
         return (fp + fn) / truths.shape[1]
     if name == "f1":

@@ -27,6 +27,13 @@ from tests.rankings.cases import (
 
 RANKINGS = [("average_precision", None), ("roc_area", None), ("ndcg", None), ("ndcg", 3)]
 MEASURES = [("error_rate", None), ("f1", None), ("precision_at", 2), ("recall_at", 3)]
+
+
+def balanced(tp, fp, fn, tn):
+    """The mean of the error rates of both kinds."""
+    return (fn / jnp.maximum(tp + fn, 1) + fp / jnp.maximum(fp + tn, 1)) / 2
+
+
 N = 5_000
 """Of each dtype."""
 
@@ -93,7 +100,7 @@ def test_the_most_violated_ranking(name, at, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("name", "at"), MEASURES)
+@pytest.mark.parametrize(("name", "at"), [*MEASURES, (balanced, None)])
 def test_the_most_violated_labels(name, at, dtype):
     with jax.enable_x64(dtype == "float64"):
         given = cases(1, N, 1)
@@ -238,21 +245,3 @@ def test_losses_are_those_of_scikit_learn():
             )
         lost = float(labels_loss(Measure("f1", None, "float32"), relevance, labels))
         assert lost == pytest.approx(1 - f1_score(relevance, labels), abs=1e-5)
-
-
-def test_a_function_of_the_table_is_a_measure():
-    """Balanced error by hand is searched as the named measures are."""
-
-    def balanced(tp, fp, fn, tn):
-        return (fn / jnp.maximum(tp + fn, 1) + fp / jnp.maximum(fp + tn, 1)) / 2
-
-    given = cases(3, 600, 1)
-    found = found_of(sample_labels(1, loss=balanced), given, "float32")
-    rows, (scores, truths, _, scales) = rows_of(given, K)
-    every = LABELS[K]
-    true, y = truths[:, None] > 0, every[None] > 0
-    wrong = [(true & ~y).sum(2) / np.maximum(true.sum(2), 1),
-             (~true & y).sum(2) / np.maximum((~true).sum(2), 1)]  # fmt: skip
-    losses, F = (wrong[0] + wrong[1]) / 2, scores @ every.T / K
-    place = places_of(found[0], every, rows, K)
-    check_values(found, F, losses, F + scales[:, None] * losses, place, rows, 5e-6)

@@ -11,13 +11,7 @@ from jaxstruct.core.semiring import Best, Levels, argmax_first
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles import projective as spans
 from jaxstruct.dependencies.oracles.arborescence import best_arborescence, columns_of
-from jaxstruct.dependencies.potentials import (
-    PADDING,
-    Decoded,
-    checked_potentials,
-    is_word,
-    score_tree,
-)
+from jaxstruct.dependencies.potentials import Decoded, checked_potentials, decoded, score_tree
 
 CELLS, FEWEST = 2**15, 4
 """Numbers of one chart of a block of columns, so that all its charts stay in the caches, and how
@@ -68,10 +62,10 @@ def _decoded(potentials: Array, length: Array, projective: bool) -> Decoded:
     arcs = jnp.max(potentials, axis=2)
     heads = (_projective if projective else _any_tree)(arcs, length)
     chosen = potentials[jnp.maximum(heads, 0), jnp.arange(T)]
-    labels = jnp.where(is_word(length, T), jnp.argmax(chosen, axis=1), PADDING).astype(jnp.int32)
+    labels = jnp.argmax(chosen, axis=1)
     one_root = jnp.sum(heads == 0) == 1
-    score = score_tree(potentials, heads, labels, length)
-    return Decoded(heads, labels, jnp.where(one_root, score, -jnp.inf))
+    score = jnp.where(one_root, score_tree(potentials, heads, labels, length), -jnp.inf)
+    return decoded(heads, labels, score, length)
 
 
 def best_tree(potentials: Array, length: Array, *, projective: bool) -> Decoded:
@@ -86,9 +80,10 @@ def best_tree(potentials: Array, length: Array, *, projective: bool) -> Decoded:
 
     Returns:
       Decoded: heads and labels [T] int32, PADDING beyond the length, and their F. Ties go to the
-      lowest label, and among trees to one by a fixed rule. If every tree is forbidden the score is
-      -inf and heads are some numbers. Under `vmap`, nested or not, one batched program runs for all
-      sentences. The derivative of the score counts the arcs of the tree; heads have none.
+      lowest label, and among trees to one by a fixed rule. If every tree is forbidden they are
+      PADDING throughout, and the score is -inf. Under `vmap`, nested or not, one batched program
+      runs for all sentences. The derivative of the score counts the arcs of the tree; heads have
+      none.
 
     Raises:
       ValueError: shapes do not fit together, or a dtype is not what it should be.
@@ -121,8 +116,6 @@ def best_of_errors(
     kinds = jnp.stack([~wrong, wrong])
     tables = jnp.where(kinds, jax.lax.stop_gradient(potentials)[None], -jnp.inf)
     heads, kind, score = _levels(jnp.max(tables, axis=3), length, offsets, slopes)
-    labels = jnp.argmax(tables, axis=3).astype(jnp.int32)
+    labels = jnp.argmax(tables, axis=3)
     chosen = labels[jnp.maximum(kind, 0), jnp.maximum(heads, 0), jnp.arange(T)]
-    real = (score > -jnp.inf) & is_word(length, T)
-    heads, labels = (jnp.where(real, leaf, PADDING) for leaf in (heads, chosen))
-    return Decoded(heads, labels, score)
+    return decoded(heads, chosen, score, length)

@@ -15,7 +15,7 @@ from jaxstruct.core.branching import k_best_by_parts
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles.decoding import best_tree
-from jaxstruct.dependencies.potentials import PADDING, Decoded, checked_potentials, is_word
+from jaxstruct.dependencies.potentials import PADDING, Decoded, checked_potentials, decoded, is_word
 
 
 def k_best_trees(
@@ -37,7 +37,7 @@ def k_best_trees(
     """
     potentials, length = checked_potentials(potentials, length)
     k = checked_size("k", k)
-    T1, T, R = potentials.shape
+    T1, _, R = potentials.shape
     head, label = jnp.arange(T1)[:, None, None], jnp.arange(R)[None, None]
 
     def best_of(allowed: Array | bool) -> Decoded:
@@ -47,9 +47,7 @@ def k_best_trees(
         return (head == tree.heads[None, :, None]) & (label == tree.labels[None, :, None])
 
     found = k_best_by_parts(best_of, same, potentials, length, k, above, axis=1)
-    real = (found.score > -jnp.inf)[:, None] & is_word(length, T)[None]
-    heads, labels = (jnp.where(real, leaf, PADDING) for leaf in (found.heads, found.labels))
-    return Decoded(heads, labels, found.score)
+    return decoded(found.heads, found.labels, found.score, length)
 
 
 def best_wrong_tree(
