@@ -220,10 +220,13 @@ def test_comparisons_by_hand():
 
 @pytest.mark.thorough
 def test_folds_with_features_of_spans(options, tmp_path):
-    """Every sentence is tested once, by a grammar of the others, and all count together."""
+    """Every sentence is tested once, by a grammar of the others, and all count together.
+
+    Both folds have all rules and words, and share their programs.
+    """
     own = options.replace(
-        folds=2, methods=("pcfg", "svm2"), features=("words",), sweep=(), pictures=0,
-        output=str(tmp_path),
+        test_trees=write_trees(tmp_path / "test.mrg", drawn_trees(1, 32)), folds=2, methods=("pcfg", "svm2"), features=("words",), sweep=(), pictures=0,
+        output=str(tmp_path / "out"),
     )  # fmt: skip
     treebank = load_treebank(own)
     folds = folds_of(treebank, own)
