@@ -185,9 +185,7 @@ def _svm(
     compiling = 0.0  # the first C' compiles for all
     for ratio in map(float, options.c_over_n):
         watch = Stopwatch()
-        solution = fit(
-            *data, "svm1_margin", ratio * len(train.pairs), tolerance=options.tolerance
-        )
+        solution = fit(*data, "svm1_margin", ratio * len(train.pairs), tolerance=options.tolerance)
         numbers = watch.numbers(solution.weights) | {"status": solution.status}
         compiling += numbers["compile_seconds"]
         model = trained(data, solution)

@@ -107,7 +107,9 @@ def methods(rows):
 def test_every_training_is_there_and_solved(outcome):
     rows, swept = outcome.numbers["rows"], outcome.numbers["sweep"]
     assert [method.label for method in methods(rows)] == [
-        "pcfg", "log_linear, C' = 1", "svm2_margin, node_f1, C' = 1",
+        "pcfg",
+        "log_linear, C' = 1",
+        "svm2_margin, node_f1, C' = 1",
     ]
     assert [method.c_over_n for method in methods(swept)] == [0.1, 1] * 2
     for row in [*rows[1:], *swept]:
@@ -146,7 +148,9 @@ def test_files_and_tables(outcome):
     assert len(content["right"]) == len(TEST) and content["peak_memory_bytes"] > 0
     table = outcome.table.rows
     assert [row[:2] for row in table] == [
-        ["PCFG", "measured"], ["log-linear", "measured"], ["SVM2 Δm, node_f1", "measured"],
+        ["PCFG", "measured"],
+        ["log-linear", "measured"],
+        ["SVM2 Δm, node_f1", "measured"],
     ]
     shown = "".join(path.read_text() for path in outcome.files if path.suffix == ".csv")
     assert "paper" not in shown
@@ -225,7 +229,8 @@ def test_folds_with_features_of_spans(options, tmp_path):
     Both folds have all rules and words, and share their programs.
     """
     own = options.replace(
-        test_trees=write_trees(tmp_path / "test.mrg", drawn_trees(1, 32)), folds=2, methods=("pcfg", "svm2"), features=("words",), sweep=(), pictures=0,
+        test_trees=write_trees(tmp_path / "test.mrg", drawn_trees(1, 32)), folds=2,
+        methods=("pcfg", "svm2"), features=("words",), sweep=(), pictures=0,
         output=str(tmp_path / "out"),
     )  # fmt: skip
     treebank = load_treebank(own)
