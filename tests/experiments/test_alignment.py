@@ -22,7 +22,7 @@ from jaxstruct import Status
 from tests.experiments.scripts import QUIET, options_of, stop_after, strict_json
 
 options = options_of(
-    Options, sizes=("4", "8"), samples=2, test_examples=20, epsilons=("0.3", "0.1"),
+    Options, sizes=("4", "8"), samples=2, test_examples=10, epsilons=("0.3", "0.1"),
     epsilon_size=4, readings=("end:0.01",), gap_costs=("1",), oracle_batch=4,
 )  # fmt: skip
 
