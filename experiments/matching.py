@@ -7,10 +7,10 @@
 Point sets are drawn, see `experiments.tasks.point_sets`. In "complete" every point of the first set
 has a partner among more points of the second; in "partial" some have none. Four methods read the
 same features of pairs: all weighted alike; a logistic regression of pairs (scikit-learn's), each
-row taking its best column; its log-odds in an assignment; and a structural SVM, trained by
-one-slack cutting planes (few weights, a cheap oracle). C is chosen on pairs of sets apart, and so
-is what a pair must score at least in "partial", which the SVM learns and the others do not. Each
-method of each setting runs in a process of its own, so that its peak memory is its own.
+row taking its best column; its log-odds in an assignment; and a structural SVM. C is chosen on
+pairs of sets apart, and so is what a pair must score at least in "partial", which the SVM learns
+and the others do not. Each method of each setting runs in a process of its own, so that its peak
+memory is its own.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes, spent, spread
 from experiments.lib.report import Columns, Table, rows_table
-from experiments.machines.one_slack.fit import fit_one_slack
 from experiments.tasks.point_sets import Drawing, Pair, drawn_pairs, pair_features
-from jaxstruct import assignments, trained
+from jaxstruct import assignments, fit, trained
 
 SETTINGS = ("complete", "partial")
 METHODS = ("equal", "pairs", "assigned", "svm")
@@ -186,9 +185,7 @@ def _svm(
     compiling = 0.0  # the first C' compiles for all
     for ratio in map(float, options.c_over_n):
         watch = Stopwatch()
-        solution = fit_one_slack(
-            *data, "svm1_margin", ratio * len(train.pairs), tolerance=options.tolerance
-        )
+        solution = fit(*data, "svm1_margin", ratio * len(train.pairs), tolerance=options.tolerance)
         numbers = watch.numbers(solution.weights) | {"status": solution.status}
         compiling += numbers["compile_seconds"]
         model = trained(data, solution)

@@ -12,7 +12,6 @@ from experiments.lib import fields
 from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
-from experiments.machines.one_slack.fit import fit_one_slack
 from jaxstruct import Problem, Ragged, Solution, fit, predict
 from jaxstruct.baselines import fit_random_field
 from jaxstruct.core.padding import bucketed_inputs, restored
@@ -121,7 +120,7 @@ def trained(
         report = {"primal": found.primal, "dual": found.dual, "passes": found.statistics.passes}
     else:
         with training_progress(stop.most_passes, name, stop.progress, stop.tolerance) as update:
-            found = fit_one_slack(
+            found = fit(
                 problem, x, part.y, "svm1_margin", C, tolerance=stop.tolerance,
                 max_passes=stop.most_passes, callback=update,
             )  # fmt: skip
@@ -191,7 +190,7 @@ def notes_of(passes: int, node: str) -> list[str]:
     """What the names in a table stand for. passes: of the oracle, at most. node: what one is."""
     return [
         f"independent, logistic: {node}s alone, by SVM and by likelihood; svm: svm1_margin, "
-        f"Hamming loss, tree-reweighted oracle of {passes} passes at most, one-slack; pseudo, "
+        f"Hamming loss, tree-reweighted oracle of {passes} passes at most; pseudo, "
         "bethe, bound: log-linear models by pseudo-likelihood, by loopy belief propagation and by "
         "the tree-reweighted bound of log Z. Objectives of different kinds do not compare.",
         "icm, lbp, reweighted look for the best labelling; marginals takes the likeliest label of "

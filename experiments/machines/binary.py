@@ -137,20 +137,6 @@ class BinaryMachines(NamedTuple):
         )
 
 
-class SupportVectors(NamedTuple):
-    """The examples that carry one machine (2.13, 2.14): alpha_i > 0.
-
-    Fields:
-      example: [v] positions in the training set, rising. alpha: [v]. signs: [v] t_i.
-      slack: [v] xi_i, 0 on the margin, more for outliers.
-    """
-
-    example: Array
-    alpha: Array
-    signs: Array
-    slack: Array
-
-
 class Rules(NamedTuple):
     """When a machine stops; see `fit_binary`."""
 
@@ -430,13 +416,3 @@ def decision_values(machines: BinaryMachines, inputs: PyTree) -> Array:
     rows, exact = rows_of(inputs, len(weights)), weights.astype(np.float64)
     shift = machines.weights["bias"] + (0.0 if kernel else rows.centre @ exact)
     return (rows.x @ exact + shift).astype(weights.dtype)
-
-
-def support_vectors(machines: BinaryMachines, machine: int = 0) -> SupportVectors:
-    """The support vectors of one of the machines; all others have alpha_i = 0 exactly."""
-    rows = (
-        machines.members[machine], machines.alpha[machine], machines.signs[machine],
-        machines.slack[machine],
-    )  # fmt: skip
-    carried = machines.alpha[machine] > 0
-    return SupportVectors(*(row[carried] for row in rows))

