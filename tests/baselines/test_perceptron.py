@@ -254,7 +254,6 @@ def test_the_ways_a_run_ends() -> None:
         (dict(seed=-1), "seed must be at least 0"),
         (dict(outputs=DRAWN.y[:3]), "must agree"),
         (dict(outputs=np.full_like(DRAWN.y, 7)), "outputs"),
-        (dict(outputs=DRAWN.in_buckets()[1]), "both be Buckets"),
         (dict(inputs=chain_inputs(DRAWN.tokens * np.nan, DRAWN.length)), "NaN"),
     ],
 )
