@@ -241,7 +241,7 @@ ONE = np.array([0, 1])
         (lambda: homologue_search(4, symmetric="no"), "symmetric must be True or False"),
         (lambda: homologue_inputs([[ONE]], [ONE]), r"natives\[0\] must be"),
         (lambda: homologue_inputs([ONE], [ONE]), r"candidates\[0\]\[0\] must be"),
-        (lambda: homologue_inputs(["ACGT"], [["AC"]]), "must be .* got 'ACGT': .*alignments.encode"),
+        (lambda: homologue_inputs(["ACGT"], [["AC"]]), "must be .* 'ACGT': .*alignments.encode"),
         (lambda: homologue_inputs([ONE / 2], [[ONE]]), r"natives\[0\] must be .* got float64"),
         (lambda: homologue_inputs([ONE + 2**40], [[ONE]]), r"natives\[0\]\[0\] is 1099511627776"),
         (lambda: homologue_outputs([0.5], [[0]], [[0, 0]], 4), "candidate must be .* got float64"),
