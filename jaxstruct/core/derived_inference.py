@@ -259,7 +259,7 @@ def with_completions(model: Model, listing: Listing | None) -> Model:
     """The model with `complete`, where it follows from what outputs agree.
 
     Raises:
-      ValueError: `agrees` stands alone.
+      ValueError: there is `agrees`, and no list of the outputs.
     """
     if model.complete is not None:
         return model
