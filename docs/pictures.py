@@ -26,8 +26,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 import jaxstruct as js
-from jaxstruct.data.digit_words import load_digit_words
-from jaxstruct.data.digits import load_digits_split
+from jaxstruct.data.digits import load_digit_words, load_digits_split
 
 HERE = pathlib.Path(__file__).parent
 KEPT = HERE / "pictures.json"

@@ -28,8 +28,7 @@ from jaxstruct import Problem, Ragged, confidence, predict, take
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.digit_words import load_digit_words
-from jaxstruct.data.digits import load_digits_split
+from jaxstruct.data.digits import load_digit_words, load_digits_split
 from jaxstruct.evaluation import expected_calibration_error, reliability
 from jaxstruct.multiclass.structure import multiclass
 

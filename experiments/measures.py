@@ -33,7 +33,7 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes, spent, spread
 from experiments.lib.report import Columns, Table, rows_table
-from jaxstruct.rankings.tied import chosen
+from jaxstruct.rankings.losses import chosen
 
 MEASURES = ("f1", "precision")
 METHODS = ("plain", "threshold", "weights", "measure")

@@ -43,8 +43,7 @@ from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
 from jaxstruct.data.conll import Sentence
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.trees.phrases.bracketing import read_trees
-from jaxstruct.trees.phrases.cleaning import clean
+from jaxstruct.trees.phrases.bracketing import clean, read_trees
 from jaxstruct.trees.phrases.tree import tags, words
 
 METHODS = ("word", "hmm", "crf", "perceptron", "svm")

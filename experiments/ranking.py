@@ -31,8 +31,7 @@ from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes, spent,
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.graded_queries import rank_svm, taken
 from jaxstruct import fit, rankings
-from jaxstruct.rankings.losses import Measure
-from jaxstruct.rankings.tied import mean_ranking_loss
+from jaxstruct.rankings.losses import Measure, mean_ranking_loss
 
 METHODS = ("ndcg", "average_precision", "roc_area", "pairs", "lightgbm")
 SPOKEN = {

@@ -23,8 +23,7 @@ from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.sums import marginals
 from jaxstruct.trees.oracles.inside_outside import rule_marginals
-from jaxstruct.trees.oracles.k_best_trees import k_best_trees
-from jaxstruct.trees.oracles.tree_levels import tree_levels
+from jaxstruct.trees.oracles.k_best_trees import k_best_trees, tree_levels
 from tests.chains.oracles import truth as chains
 from tests.solvers.cases import random_case
 from tests.trees.oracles import truth as trees

@@ -23,8 +23,11 @@ from jaxstruct import (
     trees,
 )
 from jaxstruct.alignments.oracles import pairwise
-from jaxstruct.assignments.oracles.k_best import best_wrong_matching, k_best_matchings
-from jaxstruct.assignments.oracles.matching import best_matching
+from jaxstruct.assignments.oracles.matching import (
+    best_matching,
+    best_wrong_matching,
+    k_best_matchings,
+)
 from jaxstruct.assignments.potentials import MatchingTheta
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
@@ -46,7 +49,7 @@ from jaxstruct.graphs.oracles import (
 from jaxstruct.graphs.oracles import k_best as graphs_k_best
 from jaxstruct.rankings.oracles import contingency, orders
 from jaxstruct.rankings.structure import SampleTheta
-from jaxstruct.segments.oracles.semi_markov import forward
+from jaxstruct.segments.oracles.decoding import forward
 from jaxstruct.trees.oracles import inside_outside, k_best_trees
 from tests.dependencies.cases import prepared, treebank
 from tests.graphs.random_graphs import stacked_plans

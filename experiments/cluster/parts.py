@@ -19,7 +19,7 @@ from experiments.machines.homologues import HomologueInput, HomologueOutput, hom
 from experiments.tasks.benchmarks import TASKS as BENCHMARKS
 from jaxstruct import Problem, Ragged, take
 from jaxstruct.chains import chain
-from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.core.files import write_file
 from jaxstruct.core.types import BinaryTree, PyTree, SparseFeatures
 from jaxstruct.multiclass import multiclass

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.corpora.locate import find_file
-from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.utf8 import parse_json, read_text
+from jaxstruct.data.errors import MalformedFile, parse_json, read_text
 
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from experiments.corpora.archives import read_members
 from experiments.corpora.locate import find_file
-from jaxstruct.data.errors import MalformedFile
+from jaxstruct.data.errors import MalformedFile, decoded
 from jaxstruct.data.svmlight import load_svmlight
-from jaxstruct.data.utf8 import decoded
 
 FEATURES = 300
 _PARTS = ("train", "test")

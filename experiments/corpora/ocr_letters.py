@@ -10,7 +10,7 @@ import numpy as np
 from experiments.corpora.locate import find_file
 from experiments.corpora.npz import read_npz
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.packed import read_plain_or_gzip
+from jaxstruct.data.fasta import read_plain_or_gzip
 
 PIXELS = 128
 """Pixels of a letter: 16 rows of 8, row after row."""

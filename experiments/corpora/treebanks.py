@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from experiments.corpora.archives import read_members
 from experiments.corpora.locate import find_file
-from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.utf8 import decoded
+from jaxstruct.data.errors import MalformedFile, decoded
 
 _WSJ_FILE = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
 _HEADING = re.compile(r"##\s+(\S+)\s*")

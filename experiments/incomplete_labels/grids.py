@@ -10,8 +10,8 @@ import numpy as np
 
 from experiments.incomplete_labels.options import Job, Options, incomplete, trainer
 from jaxstruct import Problem, Ragged, predict
-from jaxstruct.graphs.edge_lists import grid_edges
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.potentials import grid_edges
 from jaxstruct.graphs.structure import graph_labelling
 
 SIZE, LABELS, NOISE, SWEEPS = 5, 3, 1.2, 20

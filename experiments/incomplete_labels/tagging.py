@@ -21,7 +21,7 @@ from experiments.tasks.news import (
 )
 from experiments.tasks.token_features import fit_token_index
 from jaxstruct import Problem, Ragged, SparseFeatures, predict
-from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.data.conll import Sentence
 

@@ -16,11 +16,10 @@ from jaxstruct import Problem, Ragged, Solution, fit, predict
 from jaxstruct.baselines import fit_random_field
 from jaxstruct.core.padding import bucketed_inputs, restored
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.graphs.inference import with_log_loss
+from jaxstruct.graphs.inference import graph_potentials_of, with_log_loss
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.structure import graph_labelling
-from jaxstruct.graphs.theta import graph_potentials_of
 from jaxstruct.multiclass.structure import multiclass
 
 LOG_LOSSES = {

@@ -35,12 +35,11 @@ from jaxstruct.core.contract import (
     Problem,
 )
 from jaxstruct.core.derived_inference import or_padding
-from jaxstruct.core.largest import largest
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
+from jaxstruct.core.scores import largest
 from jaxstruct.core.spec import array, checked_int32, checked_lengths, refuse
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree, Static
 
 _NO_SUMS = (
     "a search of homologues takes the best alignment of each candidate, it sums none: compare "

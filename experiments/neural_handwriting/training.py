@@ -21,7 +21,7 @@ import optax
 import jaxstruct as js
 from experiments.corpora.ocr_letters import LETTERS
 from experiments.tasks.handwriting import Data, letters_of
-from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
 # A small convolutional network for images of letters: plain functions, parameters as a pytree.

@@ -12,8 +12,8 @@ from experiments.reranking.lists import Features, Lists, Options, folds_of, join
 from experiments.tasks.handwriting import Data, load, one_split, spell
 from experiments.tasks.letter_machines import chain_problem
 from jaxstruct import Problem, fit, take
-from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.oracles.decoding import Decoded, k_best
+from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.chains.structure import chain_potentials
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import PyTree

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from experiments.corpora.treebanks import TreebankFile, load_gum, load_treebank_sample
-from jaxstruct.trees.phrases.bracketing import read_trees
-from jaxstruct.trees.phrases.cleaning import clean
+from jaxstruct.trees.phrases.bracketing import clean, read_trees
 from jaxstruct.trees.phrases.tree import Tree, leaves
 
 PHRASES = {

@@ -10,8 +10,8 @@ import numpy as np
 from experiments.tasks.feature_index import TokenRows, token_table
 from experiments.tasks.token_features import DEFAULT, FeatureOptions, token_rows
 from jaxstruct import Ragged, SparseFeatures, take
-from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.iob2 import EntityScores, entity_f1
+from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.feature_encoding import FeatureIndex

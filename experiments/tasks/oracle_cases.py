@@ -22,9 +22,9 @@ from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.dependencies import best_tree
 from jaxstruct.dependencies import log_partition as log_partition_of_trees
-from jaxstruct.graphs.edge_lists import grid_edges
 from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
+from jaxstruct.graphs.potentials import grid_edges
 from jaxstruct.kernels import encode_strings, gram_matrix, linear, subsequences
 from jaxstruct.kernels.subsequences import subsequence_features
 from jaxstruct.trees.oracles.inside_outside import rule_marginals

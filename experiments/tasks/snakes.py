@@ -10,8 +10,8 @@ import numpy as np
 from experiments.corpora.snakes import LABELS, Snakes, load_snakes
 from experiments.tasks.work import Tool, Work
 from jaxstruct import Problem, Ragged, Settings, Solution, fit, predict
-from jaxstruct.graphs.edge_lists import grid_edges
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.potentials import grid_edges
 from jaxstruct.graphs.structure import graph_labelling
 
 RADIUS = 1

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib.plots import STYLE, Plot
-from jaxstruct.trees.phrases.bracketing import write_line
-from jaxstruct.trees.phrases.cleaning import plain_label
+from jaxstruct.trees.phrases.bracketing import plain_label, write_line
 from jaxstruct.trees.phrases.tree import Tree, constituents, fold, leaves, node_spans
 
 INK, LINES, WRONG, MISSED, WORDS = "#1f1f1f", "#9a9a9a", "#c43c00", "#0072b2", "#555555"

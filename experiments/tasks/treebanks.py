@@ -13,15 +13,13 @@ from experiments.corpora.treebanks import TreebankFile, load_gum, load_ldc, load
 from experiments.tasks.parsing_options import CORPORA, GUM_PARTS, Options
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.data.utf8 import decoded as decoded_text
+from jaxstruct.data.errors import decoded as decoded_text
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
-from jaxstruct.trees.phrases.bracketing import read_trees
-from jaxstruct.trees.phrases.cleaning import clean
-from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
+from jaxstruct.trees.phrases.bracketing import clean, read_trees
+from jaxstruct.trees.phrases.grammar import Grammar, UnknownWords, read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
 from jaxstruct.trees.phrases.tree import Tree, leaves, tags, words
-from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs
 
 TRAIN_SECTIONS = tuple(f"{section:02d}" for section in range(2, 22))

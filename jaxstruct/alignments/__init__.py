@@ -1,6 +1,6 @@
 """Pairwise alignment (JMLR 4.4, 5.3): structures, oracles, losses, text."""
 
-from jaxstruct.alignments.alphabets import DNA, PROTEIN, alphabet, encode
+from jaxstruct.alignments.alphabets import DNA, PROTEIN, alphabet, encode, read_rows
 from jaxstruct.alignments.costs import AlignmentCosts
 from jaxstruct.alignments.encoding import prepare
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
@@ -13,7 +13,6 @@ from jaxstruct.alignments.structure import (
     alignment_outputs,
     pairwise_alignment,
 )
-from jaxstruct.alignments.text import read_rows
 
 __all__ = [
     "prepare",

@@ -20,9 +20,8 @@ from jax.tree_util import Partial
 
 from jaxstruct.alignments.potentials import AlignmentPotentials, steps_of
 from jaxstruct.core.contract import Space
-from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, Static
 
 GAPS = ("linear", "affine")
 

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxstruct.alignments.alphabets import Alphabet, alphabet, encode
+from jaxstruct.alignments.alphabets import (
+    Alphabet,
+    WrittenAlignment,
+    alphabet,
+    encode,
+    read_rows,
+    write_rows,
+)
 from jaxstruct.alignments.costs import alignment_costs
 from jaxstruct.alignments.losses import AlignmentOutput
 from jaxstruct.alignments.structure import (
@@ -16,7 +23,6 @@ from jaxstruct.alignments.structure import (
     alignment_outputs,
     pairwise_alignment,
 )
-from jaxstruct.alignments.text import WrittenAlignment, read_rows, write_rows
 from jaxstruct.core.checks import as_list, check_count, check_record, kind_and_text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.prepared import Prepared, held, prepared

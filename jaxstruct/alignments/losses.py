@@ -25,8 +25,7 @@ import numpy as np
 
 from jaxstruct.alignments.potentials import PADDING, PAIR, steps_of
 from jaxstruct.core.checks import check_choice
-from jaxstruct.core.static import static
-from jaxstruct.core.types import AnyArray, Array
+from jaxstruct.core.types import AnyArray, Array, static
 
 NAMES = ("positions", "pairs", "normalised_positions", "normalised_pairs")
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from jaxstruct.core.lengths import known
+from jaxstruct.core.checks import known
 from jaxstruct.core.spec import array, one_example
 from jaxstruct.core.types import AnyArray, Array
 

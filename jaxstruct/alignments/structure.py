@@ -10,11 +10,14 @@ Alignments that differ in the order of gaps alone have loss 0.
 Global alignments pair or gap every letter, so that adding 2 c to all of W and taking c from both
 gap costs adds c (M + N) to every F and changes no answer: of such weights the shortest is learned,
 and the sign of a single score means little. Local alignments fix it.
+
+P(y | x) = exp(F(x, y)) / Z(x) over all alignments of two sequences: a pair hidden Markov model,
+log-linear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -30,7 +33,6 @@ from jaxstruct.alignments.costs import (
     operation_counts,
     seen,
 )
-from jaxstruct.alignments.inference import alignment_inference
 from jaxstruct.alignments.losses import (
     AlignmentLoss,
     AlignmentOutput,
@@ -39,7 +41,8 @@ from jaxstruct.alignments.losses import (
     error_levels,
     pair_costs,
 )
-from jaxstruct.alignments.oracles.k_best import best_of_levels
+from jaxstruct.alignments.oracles import sums
+from jaxstruct.alignments.oracles.k_best import best_of_levels, k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials
 from jaxstruct.core.checks import (
@@ -49,14 +52,50 @@ from jaxstruct.core.checks import (
     check_record,
     checked_dtype,
 )
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem
-from jaxstruct.core.largest import largest
+from jaxstruct.core.contract import Inference, Marginals, Model, Oracles, Padding, Problem
+from jaxstruct.core.derived_inference import positions
 from jaxstruct.core.padding import without_padding
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
+from jaxstruct.core.scores import largest
 from jaxstruct.core.spec import array, checked_int32, refuse
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import AnyArray, Array
+from jaxstruct.core.types import AnyArray, Array, Static
+
+
+def _log_loss(score: Partial, local: Static, theta: AlignmentTheta, y: AlignmentOutput) -> Array:
+    """-log P(y | x) = log Z - F(y) of one alignment."""
+    return sums.log_partition(*seen(theta), local=local.value) - score(theta, y)
+
+
+def _marginals(local: Static, theta: AlignmentTheta) -> Marginals:
+    """[M, N] P(letter i is paired with letter j)."""
+    potentials, lengths = seen(theta)
+    found = sums.marginals(potentials, lengths, local=local.value)
+    return Marginals(found.pairs, found.log_partition, positions(lengths[0], lengths[1]))
+
+
+def _k_best(local: Static, theta: AlignmentTheta, k: int) -> tuple[AlignmentOutput, Array]:
+    found = (k_best_local if local.value else k_best_global)(*seen(theta), k)
+    return AlignmentOutput(found.operations, found.begin), found.score
+
+
+def _sample(local: Static, theta: AlignmentTheta, key: Array) -> AlignmentOutput:
+    return AlignmentOutput(*sums.sample(*seen(theta), key, local=local.value))
+
+
+def alignment_inference(score: Callable, local: Static) -> Inference:
+    """The inference of two sequences.
+
+    Args:
+      score: of the model. local: whether the best two stretches are aligned, not all letters.
+    """
+    return Inference(
+        log_loss=Partial(_log_loss, score, local),
+        marginals=Partial(_marginals, local),
+        k_best=Partial(_k_best, local),
+        sample=Partial(_sample, local),
+    )
+
 
 MODES = ("global", "local")
 MOST_CELLS = 1 << 26

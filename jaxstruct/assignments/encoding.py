@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxstruct.assignments.inputs import MatchingInput
+from jaxstruct.assignments.potentials import MatchingInput
 from jaxstruct.assignments.structure import assignment
 from jaxstruct.core.checks import (
     as_list,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxstruct.assignments.inputs import MatchingInput, store_of
+from jaxstruct.assignments.potentials import MatchingInput, store_of
 from jaxstruct.core.checks import NoOutput, check_record
 from jaxstruct.core.spec import array, checked_int32, features, refuse
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from jaxstruct.core.checks import check_choice
-from jaxstruct.core.static import static
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import Array, static
 
 NAMES = ("rows", "items", "normalised_rows", "normalised_items")
 

@@ -1,4 +1,4 @@
-"""Potentials of a matching of two sets, and the score of a matching under them.
+"""Two sets of items to match, potentials of a matching, and its score under them.
 
     F(y) = sum over matched (i, j) of pairs[i, j] + sum over unmatched i of rows[i]
            + sum over unmatched j of columns[j]
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxstruct.core.spec import one_example
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 
 NONE = -1
 """The column of a row that is matched to nothing, and of positions beyond the rows."""
@@ -88,3 +88,27 @@ def checked_potentials(
     """
     given, axes = _Given(pairs, sizes, rows, columns), {"rows": "R", "columns": "C"}
     return one_example("potentials", given, {}, ["sizes"], pairs="R C", sizes="2", **axes)
+
+
+class MatchingInput(NamedTuple):
+    """Two sets to match; `prepare` and encodings make n of them, with `Ragged` leaves.
+
+    Fields:
+      features: [P, d] of pairs, or SparseFeatures of [P, m] leaves; zeros on padding.
+      pairs: [P, 2] int32 the row and the column of each pair, -1 on padding; the others are
+        forbidden. None where all r c pairs come row by row.
+      rows, columns: [R, e] and [C, f] of the items, or SparseFeatures; what is read of them where
+        items have no features is how many there may be.
+      sizes: [2] int32, r and c.
+    """
+
+    features: PyTree
+    pairs: AnyArray | None
+    rows: PyTree
+    columns: PyTree
+    sizes: AnyArray
+
+
+def store_of(features: PyTree) -> Any:
+    """The first of the stores (or arrays) that features consist of."""
+    return features.indices if isinstance(features, SparseFeatures) else features

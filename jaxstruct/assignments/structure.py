@@ -8,10 +8,13 @@ graph matching", PAMI 31, 2009, section 4, learn it so). The losses add up over 
 items, so that the most violated matching of margin re-scaling is one more assignment, and slack
 re-scaling searches with those. The best matching of one value of the loss would be an exact
 matching, for which no fast exact algorithm is known: so there are no loss levels.
+
+Besides training a matching can be asked for the k best; sums over matchings are permanents.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -20,18 +23,66 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.assignments import example_checks
-from jaxstruct.assignments.inference import matching_inference
-from jaxstruct.assignments.inputs import MatchingInput, store_of
 from jaxstruct.assignments.losses import MatchingLoss, delta, item_costs, matching_loss
-from jaxstruct.assignments.oracles.k_best import best_wrong_matching
-from jaxstruct.assignments.oracles.matching import best_matching
-from jaxstruct.assignments.potentials import MatchingTheta, oracle_arguments, score_matching
+from jaxstruct.assignments.oracles.matching import (
+    best_matching,
+    best_wrong_matching,
+    k_best_matchings,
+)
+from jaxstruct.assignments.potentials import (
+    MatchingInput,
+    MatchingTheta,
+    oracle_arguments,
+    score_matching,
+    store_of,
+)
 from jaxstruct.core.checks import check_flag, checked_dtype, checked_size
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem
+from jaxstruct.core.contract import Inference, InferenceFacts, Model, Oracles, Padding, Problem
+from jaxstruct.core.derived_inference import with_raised
 from jaxstruct.core.feature_scores import feature_scores
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.static import static
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, Static, static
+
+ADVICE = (
+    "the sum over all matchings is a permanent, which cannot be computed but for a few items; "
+    "jaxstruct.losses.perturbed, structured_hinge and perceptron need the best matching alone, and "
+    "jaxstruct.confidence.k_best shows how far the next ones are"
+)
+
+
+def _k_best(
+    complete: Static, theta: MatchingTheta, k: int, above: Array | float = -jnp.inf
+) -> tuple[Array, Array]:
+    arguments = *oracle_arguments(theta), k, theta.rows, theta.columns, above
+    found = k_best_matchings(*arguments, complete=complete.value)
+    return found.columns, found.score
+
+
+def number_of_matchings(r: int, c: int, complete: bool) -> int:
+    """Matchings of r rows and c columns where no pair is forbidden."""
+    if complete:
+        return math.perm(max(r, c), min(r, c))
+    return sum(math.comb(r, m) * math.perm(c, m) for m in range(min(r, c) + 1))
+
+
+def _most_outputs(complete: Static, inputs: PyTree) -> int:
+    sizes = np.unique(np.asarray(inputs.sizes).reshape(-1, 2), axis=0).tolist()
+    return max((number_of_matchings(r, c, complete.value) for r, c in sizes), default=1)
+
+
+def matching_inference(complete: bool, raised: Partial) -> Inference:
+    """The inference of matchings.
+
+    Args:
+      complete: of `best_matching`.
+      raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y).
+    """
+    own = Inference(
+        k_best=Partial(_k_best, Static(complete)),
+        most_outputs=Partial(_most_outputs, Static(complete)),
+        facts=InferenceFacts(advice=ADVICE),
+    )
+    return with_raised(own, raised)
 
 
 @static

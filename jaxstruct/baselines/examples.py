@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 

@@ -1,7 +1,6 @@
 """Label sequences (thesis 4.4): structure, oracles, losses, IOB2."""
 
 from jaxstruct.chains.encoding import ChainEncoding, KernelChainEncoding, prepare, prepare_kernel
-from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.iob2 import (
     as_iob2,
     entity_f1,
@@ -14,7 +13,7 @@ from jaxstruct.chains.losses import label_weights
 from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
 from jaxstruct.chains.oracles.sums import log_partition, marginals, sample
-from jaxstruct.chains.potentials import ChainPotentials, score_labels
+from jaxstruct.chains.potentials import ChainInput, ChainPotentials, Constraints, score_labels
 from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
 from jaxstruct.chains.token_features import KernelTokens, token_gram
 

@@ -9,7 +9,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.chains.example_checks import check_allowed
-from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Incomplete, Problem

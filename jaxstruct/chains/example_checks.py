@@ -11,15 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.chains.inputs import Constraints
 from jaxstruct.chains.losses import ChainLoss
+from jaxstruct.chains.potentials import Constraints
 from jaxstruct.chains.token_features import KernelTokens, anchor_gram, token_gram
 from jaxstruct.core import spec
 from jaxstruct.core.checks import NoOutput, check_record, checked_number, checked_size, text_of
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 
 _KINDS = (
     ": chain_inputs(features, length, gram) takes a jaxstruct.ragged of n sequences [l, d], or "

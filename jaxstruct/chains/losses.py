@@ -25,8 +25,7 @@ from jax.tree_util import Partial
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.loss_functions import OF_JAX, cheapest, check_loss_function
 from jaxstruct.core.spec import costs
-from jaxstruct.core.static import static
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import Array, static
 
 NAMES = ("hamming", "normalised_hamming", "zero_one")
 UNITS = 64

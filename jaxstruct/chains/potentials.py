@@ -1,4 +1,4 @@
-"""Potentials of a chain and the score of a label sequence under them.
+"""One input sequence, potentials of a chain, and the score of a label sequence under them.
 
 F(y) = start[y^1] + sum_t emissions[t, y^t] + sum_{t<l} transitions[t, y^t, y^{t+1}]
        + sum_{t<l-1} triples[t, y^t, y^{t+1}, y^{t+2}] + stop[y^l]
@@ -13,7 +13,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.types import Array
+from jaxstruct.core.checks import checked_length
+from jaxstruct.core.spec import array, one_example
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 PADDING = -1
 """The label of positions beyond the length of a sequence."""
@@ -80,3 +82,58 @@ def score_labels(potentials: ChainPotentials, labels: Array, length: Array) -> A
     """
     parts = score_parts(potentials, labels, length)
     return jnp.sum(jnp.where(jnp.arange(len(parts)) < length, parts, 0))
+
+
+class ChainInput(NamedTuple):
+    """One input sequence, padded to T positions; `chain_inputs` builds a batch of them.
+
+    In a batch features may be `Ragged` stores of the tokens.
+
+    Fields:
+      features: [T, d], SparseFeatures of [T, m] leaves, or KernelTokens; zeros on padding.
+      length: int32 scalar.
+      gram: [T, T] <Phi(x^t), Phi(x^s)>, of any dtype that holds them; None in ragged
+        inputs, where no dual solver reads it, and of more than 128 positions: products of
+        planes then come from the features.
+    """
+
+    features: PyTree
+    length: AnyArray
+    gram: AnyArray
+
+
+class Constraints(NamedTuple):
+    """Label sequences that are no outputs, as I-PER after O in IOB2.
+
+    Fields:
+      transitions: [S, S] bool, True forbids the second label after the first.
+      start, stop: [S] bool, True forbids a label at the first or the last position.
+    """
+
+    transitions: AnyArray
+    start: AnyArray
+    stop: AnyArray
+
+
+def checked_chain(potentials: ChainPotentials, length: Array) -> tuple[ChainPotentials, Array]:
+    """Potentials of one chain, as arrays of one floating dtype, and its length.
+
+    Raises:
+      ValueError: a shape does not fit the emissions, T or S is 0, or the potentials are not
+        floating-point numbers; as `checked_length`.
+    """
+    potentials = one_example(
+        "potentials", potentials, {}, emissions="T S", transitions="S S | T-1 S S", start="S",
+        stop="S", triples="S S S | T-2 S S S",
+    )  # fmt: skip
+    return potentials, checked_length(length, potentials.emissions.shape[0])
+
+
+def checked_labels(y_true: Array, potentials: ChainPotentials) -> Array:
+    """Labels of one chain, [T] int32.
+
+    Raises:
+      ValueError: they are not [T] integers.
+    """
+    found = array("y_true", y_true, "T", "integers", {"T": potentials.emissions.shape[0]})
+    return jnp.asarray(found, jnp.int32)

@@ -16,9 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.chains.inputs import ChainInput
-from jaxstruct.core.static import static
-from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
+from jaxstruct.chains.potentials import ChainInput
+from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures, static
 
 POSITIONS = 128
 """Up to so many positions Gram matrices of tokens are made. Warm fits with and without, 20 features

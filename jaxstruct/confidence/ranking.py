@@ -21,8 +21,7 @@ from jaxstruct.core.checks import checked_size
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import PyTree, Static
 from jaxstruct.solvers.predict import weights_of
 from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_inputs
 

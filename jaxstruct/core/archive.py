@@ -12,6 +12,8 @@ memory-mapped, and compared with it where that is asked for.
 A digest is no signature: who can write a file can make one. So whatever is read is checked, too:
 sizes before anything is unpacked, dtypes, shapes. Nothing is unpickled or run. Checkpoints, planes
 at rest, trained models and stores are schemas of this.
+
+`forget_pages` lets go of what was read of an array that is memory-mapped.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import mmap
 import os
 import tokenize
 import zipfile
@@ -401,3 +404,24 @@ class FolderWriter(contextlib.ExitStack):
         table = {name: array.close() for name, array in self._arrays.items()}
         text = _header_text(self._schema, header, table)
         (self._folder / HEADER).write_text(text, encoding="utf-8")
+
+
+def forget_pages(array: np.ndarray) -> None:
+    """Let go of the pages that were read of an array mapped to be read only; others stay.
+
+    They are read anew where they are needed again. Without this a process that goes through a large
+    file seems to hold all of it, until the system wants the memory for others.
+    """
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and _is_read_only(base):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
+def _is_read_only(mapped: mmap.mmap) -> bool:
+    """Whether nothing can have been written to it that is not in the file."""
+    with memoryview(mapped) as view:
+        return view.readonly

@@ -4,16 +4,26 @@ All of them look at known values on the host, before anything compiles. The rule
 argument that does not fit raises ValueError, be it of another type, shape, dtype or value, for what
 a user has to correct is one and the same. (A missing file raises FileNotFoundError, a missing
 library ImportError.)
+
+Beside them: the length of one example, as the oracles of every output type take it, and warnings
+that name who called the package.
 """
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 import reprlib
-from collections.abc import Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jax.core import Tracer
 
 MOST_SHOWN = 120
 """Characters of a value that a message shows at most."""
@@ -274,3 +284,67 @@ def check_record(name: str, value: object, kind: type, maker: str) -> None:
         raise ValueError(
             f"{name} must be {article} {kind.__name__} (see {maker}), got {kind_and_text_of(value)}"
         )
+
+
+_lists: ContextVar[Mapping[type[Warning], list[Any]]] = ContextVar("lists", default={})  # noqa: B039
+
+
+def callers_level() -> int:
+    """The level, for `warnings.warn` in the function that asks, of who called the package."""
+    frame, level = sys._getframe(1), 1
+    package = __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+@contextlib.contextmanager
+def collected(kind: type[Warning]) -> Iterator[list[Any]]:
+    """Within, the package warns nobody of this kind: the list gets the warnings.
+
+    For who does one thing after the other, and has one warning to give of all.
+    """
+    found: list[Any] = []
+    before = _lists.set({**_lists.get(), kind: found})
+    try:
+        yield found
+    finally:
+        _lists.reset(before)
+
+
+def warn(words: str, kind: type[Warning] = UserWarning, *more: Any) -> None:
+    """Warn, naming the line that called the package, or add to a list of `collected`.
+
+    Args:
+      more: what the class of the warning takes behind the words.
+    """
+    warning, found = kind(words, *more), _lists.get().get(kind)
+    if found is None:
+        warnings.warn(warning, stacklevel=callers_level())
+    else:
+        found.append(warning)
+
+
+def known(value: Any) -> bool:
+    """Whether a value can be looked at: while tracing it cannot."""
+    return not isinstance(value, Tracer)
+
+
+def checked_length(length: Any, most: int | None = None, least: int = 0) -> Array:
+    """The length of one chain (or sentence) as an int32 scalar.
+
+    Args:
+      length: a scalar; its value is looked at where it is known, while tracing it is not.
+      most, least: of a length that is known; None for any.
+
+    Raises:
+      ValueError: it is no scalar or no integer, or it is known and not in least..most.
+    """
+    length = np.asarray(length) if known(length) else length
+    if length.ndim:
+        raise ValueError(f"length must be a scalar, got shape {length.shape}; use jax.vmap")
+    if not jnp.issubdtype(length.dtype, jnp.integer):
+        raise ValueError(f"length must be an integer, got {length.dtype}")
+    if known(length) and most is not None and not least <= int(length) <= most:
+        raise ValueError(f"length must be in {least}..{most}, the positions, got {int(length)}")
+    return jnp.asarray(length, jnp.int32)

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 
 from jaxstruct.core.sizes import PRICE, size_class
-from jaxstruct.core.static import Static, static
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree, Static, static
 
 Given: TypeAlias = Any
 """A function or None: `make_problem` fills the space, and says which oracles must be there."""

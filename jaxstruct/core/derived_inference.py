@@ -25,8 +25,7 @@ from jaxstruct.core.contract import (
     Truth,
     output_of,
 )
-from jaxstruct.core.draws import draw
-from jaxstruct.core.largest import largest
+from jaxstruct.core.scores import draw, largest
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import checked_number, checked_size
+from jaxstruct.core.checks import checked_number, checked_size, warn
 from jaxstruct.core.feature_rows import (
     DenseRows,
     NamedRows,

@@ -27,9 +27,8 @@ from jaxstruct.core.padding import padded_inputs, ragged_leaves
 from jaxstruct.core.problem import is_tested, make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array, refuse
-from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import is_linear, linear_part, zero_potentials
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, Static, static
 
 _PLACES = {
     "add": 1, "gram_action": 0, "plane_values": 1, "add_planes": 1, "plane_gram": 0,

@@ -15,8 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_list, check_one_each, check_record, text_of
+from jaxstruct.core.checks import as_list, check_one_each, check_record, text_of, warn
 from jaxstruct.core.contract import Incomplete, Truth
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, Self
 
-from jaxstruct.core.caller import collected
-from jaxstruct.core.checks import check_flag, kind_and_text_of, text_of
+from jaxstruct.core.checks import check_flag, collected, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.known import known_inputs, known_problem

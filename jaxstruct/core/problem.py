@@ -28,9 +28,8 @@ from jaxstruct.core.derived_inference import (
     with_completions,
 )
 from jaxstruct.core.device import runs_on_cpu, zeros_on_device
-from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import linear_leaves, linear_part, sum_of_squares, with_known
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import PyTree, Static
 
 Part = TypeVar("Part", Model, Oracles, Space, Differences, Inference)
 

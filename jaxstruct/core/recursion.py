@@ -18,7 +18,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import or_padding, with_raised
-from jaxstruct.core.finite import inf_unless
+from jaxstruct.core.scores import inf_unless
 from jaxstruct.core.semiring import Drawn, Sorted, Sums
 from jaxstruct.core.transposition import linear_leaves, with_linear_leaves
 from jaxstruct.core.types import Array, PyTree

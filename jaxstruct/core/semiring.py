@@ -24,9 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.device import runs_on_cpu
-from jaxstruct.core.draws import drawn, noise
-from jaxstruct.core.finite import finite_or_zero, positive_or_one
-from jaxstruct.core.largest import k_largest
+from jaxstruct.core.scores import drawn, finite_or_zero, k_largest, noise, positive_or_one
 from jaxstruct.core.types import Array, PyTree
 
 UNROLLED = 16
@@ -246,7 +244,7 @@ class Sums(Best):
     def choose(
         self, values: PyTree, scores: Any, at: Array, step: Any = None, noise: Any = None
     ) -> tuple[Array, Array]:
-        """n with the probability of its term; noise: [N, ..] of `core.draws`."""
+        """n with the probability of its term; noise: [N, ..] of `core.scores`."""
         del step
         drawn = argmax_first(len(scores), lambda n: values[n] + scores[n] + noise[n], loop=True)
         return drawn[1], at

@@ -1,8 +1,13 @@
-"""Floor 0: the plain records that every floor shares."""
+"""Floor 0: the plain records that every floor shares, and static options.
+
+Options that belong to a program are part of a tree's structure, not leaves of it: under `jit` they
+are known while tracing, and another value compiles anew.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+import dataclasses
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 import jax
 
@@ -48,3 +53,20 @@ class BinaryTree(NamedTuple):
     begins: AnyArray
     splits: AnyArray
     ends: AnyArray
+
+
+Record = TypeVar("Record")
+Value = TypeVar("Value")
+
+
+@dataclass_transform(frozen_default=True)
+def static(record: type[Record]) -> type[Record]:
+    """Make a class a frozen dataclass that is static; its fields must be hashable."""
+    return jax.tree_util.register_static(dataclasses.dataclass(frozen=True)(record))
+
+
+@static
+class Static(Generic[Value]):
+    """One static value, such as the dtype of a loss or the degree of a kernel."""
+
+    value: Value

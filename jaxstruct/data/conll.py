@@ -10,8 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.utf8 import decoded
+from jaxstruct.data.errors import MalformedFile, decoded
 
 _BLANKS = re.compile(r"[ \t]+")  # str.split() would also cut at no-break spaces inside words
 _DOCUMENT_START = re.compile(r"[ \t]*-DOCSTART-(?:[ \t]|$)")

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxstruct.core.files import write_file
-from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.utf8 import decoded
+from jaxstruct.data.errors import MalformedFile, decoded
 
 _COLUMNS = 10
 _NOT_A_WORD = re.compile(r"\d+-\d+|\d+\.\d+")

@@ -13,8 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.optional import sklearn_datasets
+from jaxstruct.data.errors import MalformedFile, sklearn_datasets
 from jaxstruct.data.rows import CsrRows, from_scipy
 
 MOST_FEATURES = 1 << 27

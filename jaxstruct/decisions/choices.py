@@ -8,8 +8,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.assignments.oracles.matching import best_matching
 from jaxstruct.core.checks import checked_size
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, Static
 from jaxstruct.decisions.sets import NONE, Decisions, decision_set, no_instances
 
 

@@ -20,8 +20,7 @@ from jaxstruct.core.batch_last import batch_size, in_column_blocks, of_one_examp
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.semiring import argmax_first
 from jaxstruct.core.spec import array, refuse
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import AnyArray, Array
+from jaxstruct.core.types import AnyArray, Array, Static
 from jaxstruct.decisions.sets import Decisions, decision_set
 
 NUMBERS = 1 << 17

@@ -19,8 +19,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import NoOutput, check_choice, check_flag, check_record, checked_size
 from jaxstruct.core.spec import array
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree, Static
 
 SENSES = {"minimise": -1, "maximise": 1}
 NONE = -1

@@ -19,8 +19,7 @@ from jaxstruct.core.contract import Model, Oracles, Problem, Space, Truth
 from jaxstruct.core.device import zeros_on_device
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array, features, refuse
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
+from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures, Static
 from jaxstruct.decisions.sets import Decisions, checked_set, decide, inner
 
 AGREES = 1e-4

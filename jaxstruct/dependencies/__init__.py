@@ -1,12 +1,10 @@
 """Dependency trees: structure, oracles, losses, features of arcs, projective or not."""
 
 from jaxstruct.dependencies.encoding import DependencyEncoding, prepare
+from jaxstruct.dependencies.example_checks import crossing_arcs, lifted
 from jaxstruct.dependencies.features import ArcFeatures, default_templates
-from jaxstruct.dependencies.heads import crossing_arcs, lifted
-from jaxstruct.dependencies.oracles.decoding import best_tree
-from jaxstruct.dependencies.oracles.k_best import best_wrong_tree, k_best_trees
-from jaxstruct.dependencies.oracles.sampling import sample_tree
-from jaxstruct.dependencies.oracles.sums import log_partition, marginals
+from jaxstruct.dependencies.oracles.decoding import best_tree, best_wrong_tree, k_best_trees
+from jaxstruct.dependencies.oracles.sums import log_partition, marginals, sample_tree
 from jaxstruct.dependencies.potentials import Decoded, Parse, score_tree
 from jaxstruct.dependencies.structure import (
     SentenceInput,

@@ -27,8 +27,7 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.loops import put
-from jaxstruct.core.static import static
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import Array, static
 
 OUTSIDE, ROOT, RARE = 0, 1, 2
 """What a column holds beyond the ends of a sentence (and on padding), at the root, and for values

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.checks import check_choice
 from jaxstruct.core.contract import Truth, output_of
-from jaxstruct.core.static import static
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import Array, static
 from jaxstruct.dependencies.potentials import Parse, score_tree
 
 NAMES = ("hamming", "labelled_hamming", "normalised_hamming", "normalised_labelled_hamming")

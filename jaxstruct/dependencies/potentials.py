@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxstruct.core.lengths import checked_length
+from jaxstruct.core.checks import checked_length
 from jaxstruct.core.semiring import lift
-from jaxstruct.core.static import static
-from jaxstruct.core.types import AnyArray, Array
+from jaxstruct.core.types import AnyArray, Array, static
 
 PADDING = -1
 """The head and the label of positions beyond the length of a sentence."""

@@ -9,19 +9,14 @@ except ImportError as error:
 
 from jaxstruct.estimators.base import StructuralEstimator
 from jaxstruct.estimators.decision_regressor import DecisionRegressor
-from jaxstruct.estimators.dependency_parser import DependencyParser
 from jaxstruct.estimators.document_ranker import DocumentRanker
-from jaxstruct.estimators.graph_labeller import GraphLabeller
+from jaxstruct.estimators.labellers import GraphLabeller, SegmentLabeller, SequenceLabeller
+from jaxstruct.estimators.matchers import PairAligner, SetMatcher
 from jaxstruct.estimators.measure_classifier import MeasureClassifier
 from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
-from jaxstruct.estimators.pair_aligner import PairAligner
+from jaxstruct.estimators.parsers import DependencyParser, TreeParser
 from jaxstruct.estimators.path_search import PathSearchCV
-from jaxstruct.estimators.segment_labeller import SegmentLabeller
-from jaxstruct.estimators.sequence_labeller import SequenceLabeller
-from jaxstruct.estimators.set_matcher import SetMatcher
-from jaxstruct.estimators.structural_classifier import StructuralClassifier
-from jaxstruct.estimators.taxonomy_classifier import TaxonomyClassifier
-from jaxstruct.estimators.tree_parser import TreeParser
+from jaxstruct.estimators.structural_classifier import StructuralClassifier, TaxonomyClassifier
 
 __all__ = [
     "DecisionRegressor",

@@ -16,7 +16,6 @@ from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
-from jaxstruct.core.caller import warn
 from jaxstruct.core.checks import (
     check_choice,
     check_one_each,
@@ -24,6 +23,7 @@ from jaxstruct.core.checks import (
     checked_number,
     checked_size,
     text_of,
+    warn,
 )
 from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.labels import check_known, flat_labels

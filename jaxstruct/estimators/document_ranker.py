@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct.core.caller import warn
+from jaxstruct.core.checks import warn
 from jaxstruct.core.feature_encoding import dense_or_sparse
 from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree, SparseFeatures
@@ -20,8 +20,7 @@ from jaxstruct.estimators.base import (
 )
 from jaxstruct.estimators.class_rows import score_of_each
 from jaxstruct.rankings.encoding import prepare, read_filled, rows_of_groups
-from jaxstruct.rankings.losses import Measure
-from jaxstruct.rankings.tied import mean_ranking_loss
+from jaxstruct.rankings.losses import Measure, mean_ranking_loss
 
 MOST_SPREAD = 30
 """Times the median. 1,000 documents of 30 features, a sixth of them times s, C = 100: 21 rounds at

@@ -18,8 +18,7 @@ from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import Training, check_as_many, example_weights
 from jaxstruct.rankings import sample_inputs
 from jaxstruct.rankings.encoding import SampleEncoding, warn_of_texts
-from jaxstruct.rankings.losses import Measure, table_loss
-from jaxstruct.rankings.tied import chosen
+from jaxstruct.rankings.losses import Measure, chosen, table_loss
 
 
 def _times(sample_weight: Any, n: int) -> np.ndarray:

@@ -16,8 +16,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct.core.caller import collected, warn
-from jaxstruct.core.checks import as_numbers, kind_and_text_of
+from jaxstruct.core.checks import as_numbers, collected, kind_and_text_of, warn
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.prepared import held
 from jaxstruct.estimators.base import StructuralEstimator, WithParameters

@@ -1,10 +1,11 @@
 """Measures of predictions and of their confidence, and whether two systems differ."""
 
-from jaxstruct.evaluation.attachment import Attachment, attachment
 from jaxstruct.evaluation.calibration import Reliability, expected_calibration_error, reliability
 from jaxstruct.evaluation.metrics import (
+    Attachment,
     MeanAndDeviation,
     accuracy,
+    attachment,
     confusion_matrix,
     mean_and_deviation,
     mean_loss,

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Bounded, Contenders, Oracles
-from jaxstruct.core.static import static
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, static
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes

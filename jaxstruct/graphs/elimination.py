@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.types import AnyArray
-from jaxstruct.graphs.edge_lists import checked_edges
+from jaxstruct.graphs.potentials import checked_edges
 
 MOST_ENTRIES = 1 << 16
 """Entries of one table, at most."""

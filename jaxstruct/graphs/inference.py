@@ -11,9 +11,13 @@ the place of -log P:
 F(y) is taken off the potentials before any sum, node by node and edge by edge, so that y itself
 scores 0: log Z and F would be large and nearly equal, and their difference coarse in float32. For
 the same reason the bound stays one, and the Bethe approximation the same.
+
+theta is what the weights make of one input of `graph_labelling` and of `multi_label`.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,17 +32,22 @@ from jaxstruct.core.derived_inference import (
     raised_softmax_margin,
 )
 from jaxstruct.core.problem import as_tested
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, Static
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.oracles import variable_elimination
 from jaxstruct.graphs.oracles.belief_propagation import Propagated, belief_propagation
 from jaxstruct.graphs.oracles.enumeration import enumerated_log_partition
-from jaxstruct.graphs.oracles.k_best import k_best_labellings, k_best_of_all
+from jaxstruct.graphs.oracles.k_best import (
+    k_best_labellings,
+    k_best_of_all,
+    sample_labelling,
+    sample_of_all,
+)
 from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
-from jaxstruct.graphs.oracles.sampling import sample_labelling, sample_of_all
-from jaxstruct.graphs.potentials import GraphPotentials, log_partition_of
-from jaxstruct.graphs.theta import GraphTheta, graph_potentials_of
+from jaxstruct.graphs.potentials import (
+    GraphPotentials,
+    log_partition_of,
+)
 
 DAMPING = 0.1
 """Of belief propagation: without any, messages of strong edges may swing for ever."""
@@ -47,6 +56,42 @@ PASSES = 100
 BOUND_PASSES, BOUND_TOLERANCE = 50, 1e-4
 """Of tree-reweighted sums: they creep on nodes of many edges, where 25 passes leave 1e-5 of the
 bound, and 400 passes messages that move by 1e-3."""
+
+
+class GraphTheta(NamedTuple):
+    """Potentials of one input, and its integers.
+
+    Fields:
+      nodes: [V, S]. pairs: [E, S, S].
+      edges, number_of_nodes, number_of_edges, plan: of the input.
+    """
+
+    nodes: Array
+    pairs: Array
+    edges: Array
+    number_of_nodes: Array
+    number_of_edges: Array
+    plan: Elimination | None
+
+
+class SetTheta(NamedTuple):
+    """Potentials of one set of labels.
+
+    Fields:
+      labels: [L] what each label adds where it is in the set; [L, 2] of both values where some are
+        restricted to what is known.
+      pairs: [P, 2, 2] of pairs (k, l), k < l, in lexicographic order; None without pairs.
+    """
+
+    labels: Array
+    pairs: Array | None
+
+
+def graph_potentials_of(theta: GraphTheta) -> GraphPotentials:
+    """The potentials of a graph's theta as the oracles take them."""
+    return GraphPotentials(
+        theta.nodes, theta.edges, theta.pairs, theta.number_of_nodes, theta.number_of_edges
+    )
 
 
 def _ends(potentials: GraphPotentials, y: Array) -> tuple[Array, Array, Array, Array]:

@@ -11,9 +11,8 @@ from jaxstruct.core.checks import as_list, check_flag, check_one_each
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.spec import array
 from jaxstruct.core.types import AnyArray, PyTree, SparseFeatures
-from jaxstruct.graphs.edge_lists import checked_edges
 from jaxstruct.graphs.elimination import Elimination, elimination, min_fill_width
-from jaxstruct.graphs.potentials import PADDING
+from jaxstruct.graphs.potentials import PADDING, checked_edges
 
 
 class GraphInput(NamedTuple):

@@ -20,12 +20,11 @@ import numpy as np
 
 from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.contract import Truth
-from jaxstruct.core.finite import positive_or_one
 from jaxstruct.core.loss_functions import cheapest, sum_of_costs
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.scores import positive_or_one
 from jaxstruct.core.spec import costs
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import Array, Static
 from jaxstruct.graphs.inputs import store_of
 
 NAMES = ("hamming", "normalised_hamming", "zero_one")

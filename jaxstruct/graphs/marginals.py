@@ -30,10 +30,9 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.graphs.decoding import View
-from jaxstruct.graphs.edge_lists import complete_edges
 from jaxstruct.graphs.inputs import GraphInput, store_of
 from jaxstruct.graphs.oracles.relaxation import UNITS, objective, relaxed
-from jaxstruct.graphs.potentials import PADDING, GraphPotentials
+from jaxstruct.graphs.potentials import PADDING, GraphPotentials, complete_edges
 
 
 class Marginals(NamedTuple):

@@ -31,21 +31,23 @@ from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.loss_functions import sum_of_costs
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.spec import array, features
-from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, Static, static
 from jaxstruct.graphs import decoding as graph_decoding
 from jaxstruct.graphs.decoding import Decoding, View, decode, labelling_oracles, score
-from jaxstruct.graphs.edge_lists import complete_edges
 from jaxstruct.graphs.elimination import Elimination, elimination
-from jaxstruct.graphs.inference import graph_inference
+from jaxstruct.graphs.inference import SetTheta, graph_inference
 from jaxstruct.graphs.marginals import check_marginals, labels_of, relaxed_parts
 from jaxstruct.graphs.oracles.enumeration import MOST_LABELLINGS, number_of_labellings
 from jaxstruct.graphs.oracles.reweighted import PASSES
-from jaxstruct.graphs.potentials import GraphPotentials
-from jaxstruct.graphs.row_features import add_rows, row_scores
-from jaxstruct.graphs.set_visits import SET_DIFFERENCES, plane_gram, squared_norm_of
-from jaxstruct.graphs.theta import SetTheta
+from jaxstruct.graphs.potentials import GraphPotentials, complete_edges
+from jaxstruct.graphs.set_visits import (
+    SET_DIFFERENCES,
+    add_rows,
+    plane_gram,
+    row_scores,
+    squared_norm_of,
+)
 
 LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1", "ranking")
 ADDITIVE = ("hamming", "normalised_hamming", "ranking")

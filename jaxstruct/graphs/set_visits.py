@@ -1,8 +1,15 @@
-"""Visits to single sets of labels, as loops that a CPU does in place.
+"""Features of nodes, edges and sets by rows, and visits to single sets of labels.
 
-A set y in {0, 1}^L has F = c + sum_l (u_l + s_l) y_l + sum_{k < l} q^{kl} y_k y_l, where c, s and q
-are of the tables of pairs. Inner products of sets count the labels in which two sets agree: of all
-pairs of labels, a (a - 1) / 2 agree where a labels do.
+Three linear maps are all that a graph needs of them:
+
+    row_scores   [R, P] <u_p, Phi_r>
+    add_rows     u + sum_b sum_r Phi_br (x) c_br
+    row_action   [R, P] sum_r' <Phi_r, Phi_r'> c_r'
+
+Visits are loops that a CPU does in place. A set y in {0, 1}^L has F = c + sum_l (u_l + s_l) y_l +
+sum_{k < l} q^{kl} y_k y_l, where c, s and q are of the tables of pairs. Inner products of sets
+count the labels in which two sets agree: of all pairs of labels, a (a - 1) / 2 agree where a labels
+do.
 """
 
 from __future__ import annotations
@@ -15,8 +22,7 @@ from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Differences
 from jaxstruct.core.feature_scores import add_to_rows, sum_of_rows
 from jaxstruct.core.loops import for_each, when
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import Array, PyTree, SparseFeatures
+from jaxstruct.core.types import Array, PyTree, SparseFeatures, Static
 
 
 def _find(y: Array) -> Array:
@@ -121,3 +127,30 @@ def plane_gram(with_pairs: Static, x: PyTree, y_true: Array, outputs: Array, y: 
 
 
 SET_DIFFERENCES = Differences(_find, _unpack, _values, _add, _pack, None)
+
+
+def row_scores(u: Array, rows: PyTree) -> Array:
+    """[R, P] <u_p, Phi_r> of the rows of one example; u is [d, P]."""
+    if isinstance(rows, SparseFeatures):
+        read = u.at[rows.indices].get(mode="clip")  # padding has the value 0
+        return jnp.einsum("rm,rmp->rp", rows.values, read)
+    return rows @ u
+
+
+def add_rows(u: Array, rows: PyTree, c: Array) -> Array:
+    """u + sum_b sum_r Phi_br (x) c_br of a batch; c is [B, R, P], 0 on padding."""
+    if isinstance(rows, SparseFeatures):
+        return u.at[rows.indices].add(rows.values[..., None] * c[:, :, None, :], mode="drop")
+    flat = rows.reshape(-1, rows.shape[-1])
+    # XLA would turn this product around and transpose the features, which takes twice as long
+    change = jax.lax.optimization_barrier(c.reshape(-1, c.shape[-1]).T @ flat)
+    return u + change.T
+
+
+def row_action(rows: PyTree, c: Array) -> Array:
+    """[R, P] the scores of one example's rows after c [R, P] was added at them to zero weights."""
+    if isinstance(rows, SparseFeatures):
+        same = rows.indices[:, None, :, None] == rows.indices[None, :, None, :]
+        gram = jnp.einsum("rm,sn,rsmn->rs", rows.values, rows.values, same.astype(c.dtype))
+        return gram @ c
+    return rows @ (rows.T @ c)

@@ -34,21 +34,19 @@ from jaxstruct.core.contract import (
 )
 from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, Static, static
 from jaxstruct.graphs import decoding as graph_decoding
 from jaxstruct.graphs.decoding import Decoding, View, decode, labelling_oracles, score
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.example_checks import check_graphs
-from jaxstruct.graphs.inference import graph_inference, seen_graph
+from jaxstruct.graphs.inference import GraphTheta, graph_inference, graph_potentials_of, seen_graph
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs, plain_labels
 from jaxstruct.graphs.marginals import Marginals, check_marginals, relaxed_parts
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import GraphPotentials
-from jaxstruct.graphs.row_features import add_rows, row_action, row_scores
-from jaxstruct.graphs.theta import GraphTheta, graph_potentials_of
+from jaxstruct.graphs.set_visits import add_rows, row_action, row_scores
 
 NOT_ADDITIVE = (
     'loss="zero_one" does not add up over nodes: take "hamming", "normalised_hamming" or costs'

@@ -1,16 +1,19 @@
 """Kernels on inputs, on strings, their combinations, and kernel matrices (thesis 2.5, 4.6.1)."""
 
-from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.kernels.combine import direct_sum, normalised, product, tensor_product, weighted_sum
 from jaxstruct.kernels.convolution import Parts, convolution, equality, windows
 from jaxstruct.kernels.features import features_of, kernel_features
 from jaxstruct.kernels.gram import gram_matrix, pairwise_gram
-from jaxstruct.kernels.input import gaussian, linear, polynomial, precomputed
-from jaxstruct.kernels.mismatch import mismatch
-from jaxstruct.kernels.spectrum import spectrum
+from jaxstruct.kernels.input import (
+    check_positive_semidefinite,
+    gaussian,
+    linear,
+    polynomial,
+    precomputed,
+)
 from jaxstruct.kernels.strings import Strings, encode_strings
 from jaxstruct.kernels.subsequences import subsequences
-from jaxstruct.kernels.substrings import substrings
+from jaxstruct.kernels.substrings import mismatch, spectrum, substrings
 
 __all__ = [
     "features_of",

@@ -15,8 +15,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_record, checked_size
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree, Static
 from jaxstruct.kernels.combine import as_kernel, as_kernels
 from jaxstruct.kernels.strings import Strings, check_strings, marked_letters
 

@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import checked_number
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.kernels.gram import gram_matrix
+from jaxstruct.kernels.input import check_positive_semidefinite
 
 TOLERANCES = {"float64": 1e-12}
 """Eigenvalues that are none, relative to the largest, by the dtype of the Gram matrix."""

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import checked_size
-from jaxstruct.core.lengths import known
+from jaxstruct.core.checks import checked_size, known
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
@@ -29,12 +28,17 @@ from jaxstruct.kernels.convolution import (
     weighted_by,
     windows_of,
 )
-from jaxstruct.kernels.mismatch import mismatch_against, mismatch_kernel
 from jaxstruct.kernels.points import as_sets, inner_products, squared_norms
-from jaxstruct.kernels.spectrum import spectrum_against, spectrum_kernel
-from jaxstruct.kernels.string_grams import string_gram
+from jaxstruct.kernels.strings import string_gram
 from jaxstruct.kernels.subsequences import subsequences_against, subsequences_kernel
-from jaxstruct.kernels.substrings import substrings_against, substrings_kernel
+from jaxstruct.kernels.substrings import (
+    mismatch_against,
+    mismatch_kernel,
+    spectrum_against,
+    spectrum_kernel,
+    substrings_against,
+    substrings_kernel,
+)
 
 
 class _Options(NamedTuple):

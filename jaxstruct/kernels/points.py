@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxstruct.core.checks import as_numbers
-from jaxstruct.core.lengths import known
+from jaxstruct.core.checks import as_numbers, known
 from jaxstruct.core.types import Array, SparseFeatures
 
 Point: TypeAlias = SparseFeatures | ArrayLike

@@ -12,10 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import checked_size
-from jaxstruct.core.lengths import known
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import Array
+from jaxstruct.core.checks import checked_size, known
+from jaxstruct.core.types import Array, Static
 from jaxstruct.kernels.input import decay_parameter
 from jaxstruct.kernels.strings import (
     Strings,

@@ -16,7 +16,7 @@ from jaxstruct.core.checks import checked_number, checked_size, distinct_texts, 
 from jaxstruct.core.feature_encoding import FeatureEncoding, index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.plain_values import Record, check_fields, record_of
-from jaxstruct.core.static import Static
+from jaxstruct.core.types import Static
 from jaxstruct.decisions import MAKERS, DecisionEncoding, Decisions
 from jaxstruct.dependencies import DependencyEncoding
 from jaxstruct.graphs.encoding import GraphEncoding
@@ -24,16 +24,13 @@ from jaxstruct.graphs.set_encoding import SetEncoding
 from jaxstruct.kernels.anchors import Anchors
 from jaxstruct.kernels.gram import KERNELS
 from jaxstruct.models.trained import Training
-from jaxstruct.multiclass.encoding import ClassEncoding
-from jaxstruct.multiclass.kernel_encoding import KernelClassEncoding
+from jaxstruct.multiclass.encoding import ClassEncoding, KernelClassEncoding
 from jaxstruct.rankings.encoding import RankingEncoding, SampleEncoding
 from jaxstruct.segments import SegmentEncoding
-from jaxstruct.strings.encoding import CandidateEncoding
-from jaxstruct.strings.kernel_encoding import KernelCandidateEncoding
+from jaxstruct.strings.encoding import CandidateEncoding, KernelCandidateEncoding
 from jaxstruct.trees import Binarisation, Grammar, TreeEncoding
 from jaxstruct.trees.phrases.binarisation import check_binarisation
-from jaxstruct.trees.phrases.grammar import fields_of, grammar_of
-from jaxstruct.trees.phrases.unknown_words import UnknownWords, check_unknown_words
+from jaxstruct.trees.phrases.grammar import UnknownWords, check_unknown_words, fields_of, grammar_of
 
 
 def _features(fields: dict[str, Any]) -> FeatureEncoding:

@@ -45,10 +45,9 @@ from jaxstruct.core.labels import fit_codec
 from jaxstruct.models.store import STORE, write_pieces
 from jaxstruct.multiclass.encoding import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
-from jaxstruct.trees.phrases.cleaning import without_outer
-from jaxstruct.trees.phrases.grammar import GrammarCounts
+from jaxstruct.trees.phrases.bracketing import without_outer
+from jaxstruct.trees.phrases.grammar import GrammarCounts, UnknownWords, frequent_words
 from jaxstruct.trees.phrases.tree import Tree, preorder, words
-from jaxstruct.trees.phrases.unknown_words import UnknownWords, frequent_words
 
 CHUNK = 1024
 """Records that are encoded together."""

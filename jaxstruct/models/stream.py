@@ -18,8 +18,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.caller import collected, warn
-from jaxstruct.core.checks import NoOutput, as_list, kind_and_text_of, text_of
+from jaxstruct.core.checks import NoOutput, as_list, collected, kind_and_text_of, text_of, warn
 from jaxstruct.core.compiling import compile_clock
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.padding import ragged_leaves, restored

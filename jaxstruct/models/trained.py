@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct.core.caller import collected
-from jaxstruct.core.checks import NoOutput, check_choice, check_record, text_of
+from jaxstruct.core.checks import NoOutput, check_choice, check_record, collected, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.known import known_inputs

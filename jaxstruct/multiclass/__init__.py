@@ -1,7 +1,6 @@
 """Multiclass: classes, output features, taxonomies (thesis 4.2, 4.3)."""
 
-from jaxstruct.multiclass.encoding import prepare
-from jaxstruct.multiclass.kernel_encoding import prepare_kernel
+from jaxstruct.multiclass.encoding import prepare, prepare_kernel
 from jaxstruct.multiclass.losses import tree_loss
 from jaxstruct.multiclass.output_features import (
     class_kernel,

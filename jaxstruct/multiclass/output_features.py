@@ -22,7 +22,7 @@ from jaxstruct.core.checks import (
     text_of,
 )
 from jaxstruct.core.spec import array, refuse
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 from jaxstruct.multiclass.taxonomy import Taxonomy, ancestors_or_self, node_depths
 
 

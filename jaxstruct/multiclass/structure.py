@@ -2,6 +2,15 @@
 
 Psi(x, y) = Phi(x) (x) Lambda(y): F(x, y; w) = sum_r lambda_r(y) <w_r, Phi(x)> (4.4, 4.13). The
 potentials of an example are the scores of its k classes, so the contenders are the classes.
+
+What a class can be asked besides training is multinomial logistic regression,
+
+    P(y | x) = exp(F(x, y; w)) / sum_r exp(F(x, r; w))
+
+with Psi(x, y) = Phi(x) (x) Lambda(y), as the slides have it ("Multi-class logistic regression").
+theta is the scores [k] of the classes. The losses raised by Delta follow from the list of classes.
+
+Visits to single examples read their planes as they are: these differ in all that they are, a class.
 """
 
 from __future__ import annotations
@@ -15,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.checks import (
     check_record,
     checked_dtype,
@@ -23,6 +33,9 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.contract import (
     Contenders,
+    Differences,
+    Inference,
+    Marginals,
     Model,
     Oracles,
     Padding,
@@ -31,16 +44,68 @@ from jaxstruct.core.contract import (
     Truth,
     output_of,
 )
+from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.device import on_device, zeros_on_device
+from jaxstruct.core.feature_scores import add_to_rows, sum_of_rows
+from jaxstruct.core.loops import put
 from jaxstruct.core.loss_functions import cheapest
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.scores import draw, largest
 from jaxstruct.core.spec import array, costs, features, refuse
 from jaxstruct.core.transposition import no_coordinates, sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 from jaxstruct.multiclass import losses as loss_matrices
-from jaxstruct.multiclass.inference import CLASS_INFERENCE
-from jaxstruct.multiclass.visits import CLASS_DIFFERENCES
+
+
+def _values(w: PyTree, inputs: PyTree, outputs: Array, index: Array) -> Array:
+    def of_one(at: Array) -> Array:
+        return sum_of_rows(w["weights"], rows_at(inputs, at))[outputs[at]]
+
+    return jax.lax.map(of_one, index)
+
+
+def _add(w: PyTree, inputs: PyTree, outputs: Array, index: Array, coefficients: Array) -> PyTree:
+    classes = w["weights"].shape[1]
+
+    def of_one(number: Array, table: Array) -> Array:
+        at, c = index[number], coefficients[number]
+
+        def count(k: Array, u: Array) -> Array:
+            y = outputs[at, k]
+            return put(u, y, u[y] + c[k])
+
+        u = jax.lax.fori_loop(0, outputs.shape[1], count, jnp.zeros(classes, c.dtype))
+        return add_to_rows(table, rows_at(inputs, at), u)
+
+    return {"weights": jax.lax.fori_loop(0, index.shape[0], of_one, w["weights"])}
+
+
+CLASS_DIFFERENCES = Differences(None, None, _values, _add, None, None)
+"""Of classes with weights of their own."""
+
+
+def _log_loss(theta: Array, y: Array) -> Array:
+    """-log P(y | x) = log sum_r exp(F(x, r) - F(x, y)), >= 0 and convex in theta."""
+    return jax.nn.logsumexp(theta - jnp.take(theta, y))
+
+
+def _marginals(theta: Array) -> Marginals:
+    """[k] the probability of each class."""
+    return Marginals(jax.nn.softmax(theta), jax.nn.logsumexp(theta))
+
+
+def _k_best(theta: Array, k: int) -> tuple[Array, Array]:
+    scores, classes = largest(theta, k)
+    return or_padding(classes, scores), scores
+
+
+def _sample(theta: Array, key: Array) -> Array:
+    return draw(key, theta)
+
+
+CLASS_INFERENCE = Inference(_log_loss, _marginals, _k_best, _sample)
+
 
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_array, as_list, check_one_each, check_record, text_of
+from jaxstruct.core.checks import as_array, as_list, check_one_each, check_record, text_of, warn
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,

@@ -19,8 +19,14 @@ import numpy as np
 
 from jaxstruct.chains.encoding import names_in_window, weights_by_name
 from jaxstruct.chains.iob2 import as_iob2, iob2_spans
-from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_text_of, text_of
+from jaxstruct.core.checks import (
+    as_list,
+    check_record,
+    checked_size,
+    kind_and_text_of,
+    text_of,
+    warn,
+)
 from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,

@@ -19,8 +19,7 @@ import numpy as np
 
 from jaxstruct.core.contract import Truth, output_of
 from jaxstruct.core.loss_functions import sum_of_costs
-from jaxstruct.core.static import static
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import Array, static
 from jaxstruct.segments.potentials import over_segments, read_codes
 
 NAMES = ("hamming", "normalised_hamming", "zero_one", "f1")

@@ -9,6 +9,9 @@ over the segments s_j = [b_j, e_j) of y with labels y_j: of all tokens, of the f
 one, of the length, and of the whole text of a segment, its phrases Q. With a window r, Phi(x^t)
 holds those of the tokens t - r .. t + r side by side: the first and the last token then see the
 context before and after the segment.
+
+P(y | x) = exp(F(x, y)) / Z(x) over all segmentations: the semi-Markov random field of Sarawagi and
+Cohen. What Delta raises are the tokens, so that the loss has to be additive for that.
 """
 
 from __future__ import annotations
@@ -36,23 +39,85 @@ from jaxstruct.core.checks import (
     checked_size,
     text_of,
 )
-from jaxstruct.core.contract import Bounded, Model, Oracles, Padding, Problem, Space, Truth
+from jaxstruct.core.contract import (
+    Bounded,
+    Inference,
+    Marginals,
+    Model,
+    Oracles,
+    Padding,
+    Problem,
+    Space,
+    Truth,
+)
+from jaxstruct.core.derived_inference import positions, with_raised
 from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.scores import inf_unless
 from jaxstruct.core.semiring import Levels
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree, Static
 from jaxstruct.segments import example_checks, losses
-from jaxstruct.segments.inference import segment_inference
 from jaxstruct.segments.losses import SegmentLoss
-from jaxstruct.segments.oracles.decoding import k_best, viterbi
-from jaxstruct.segments.oracles.semi_markov import forward, trace_back
+from jaxstruct.segments.oracles import decoding
+from jaxstruct.segments.oracles.decoding import forward, k_best, trace_back, viterbi
 from jaxstruct.segments.potentials import (
     SegmentPotentials,
     SegmentTheta,
+    is_allowed,
     score,
     segment_potentials,
+    token_parts,
 )
+
+
+def _log_loss(allowed: Partial, theta: SegmentTheta, y: Array) -> Array:
+    """-log P(y | x). The parts of F(y) are taken off the tokens before the sum over segmentations:
+    log Z and F(y) would be large and nearly equal, and their difference coarse in float32."""
+    tokens = theta.tokens.at[:, 0].add(-token_parts(theta, y)[:, None])
+    potentials, length = allowed(theta._replace(tokens=tokens))
+    possible = is_allowed(potentials, y)
+    return inf_unless(possible, decoding.log_partition(potentials, length))
+
+
+def _marginals(allowed: Partial, theta: SegmentTheta) -> Marginals:
+    """[T, L, S] the probability of the segment with first token t, length l + 1 and label s."""
+    found = decoding.marginals(*allowed(theta))
+    return Marginals(found.segments, found.log_partition, positions(theta.length))
+
+
+def _k_best(allowed: Partial, theta: SegmentTheta, k: int) -> tuple[Array, Array]:
+    potentials, length = allowed(theta)
+    found = decoding.k_best(potentials, length, k)
+    return found.codes, found.score
+
+
+def _sample(allowed: Partial, theta: SegmentTheta, key: Array) -> Array:
+    potentials, length = allowed(theta)
+    return decoding.sample(potentials, length, key)
+
+
+def _most_segmentations(sizes: Static, inputs: PyTree) -> int:
+    labels, longest = sizes.value
+    counts = [1]
+    for _ in range(int(np.max(inputs.length, initial=0))):
+        counts.append(labels * sum(counts[-longest:]))
+    return counts[-1]
+
+
+def segment_inference(labels: int, longest: int, allowed: Partial, raised: Partial) -> Inference:
+    """The inference of segmentations.
+
+    Args:
+      labels: S. longest: L. allowed: theta -> (`SegmentPotentials`, length).
+      raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y); it raises ValueError
+        where the loss is not additive.
+    """
+    own = Inference(
+        *(Partial(one, allowed) for one in (_log_loss, _marginals, _k_best, _sample)),
+        most_outputs=Partial(_most_segmentations, Static((labels, longest))),
+    )
+    return with_raised(own, raised)
 
 
 class SegmentInput(NamedTuple):

@@ -36,7 +36,7 @@ from jaxstruct.solvers.n_slack.run import Info, Run, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import proving
-from jaxstruct.solvers.placement.host import training_device
+from jaxstruct.solvers.placement.mesh import training_device
 from jaxstruct.solvers.prepare import checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import FitDetails, Solution, solution_of_run
@@ -259,7 +259,7 @@ def fit(
         progress.
 
     On a machine with a GPU or TPU small inputs are trained on the CPU beside it, which is sooner
-    (`placement.host`); `jax.default_device`, arrays of JAX as inputs, or a mesh say otherwise.
+    (`placement.mesh`); `jax.default_device`, arrays of JAX as inputs, or a mesh say otherwise.
 
     Returns:
       A Solution; look at its status before its weights. Of several processes its slack, rows and

@@ -1,7 +1,7 @@
 """Strings to strings and other candidate sets: the argmax over Gen(x) (thesis 4.6)."""
 
 from jaxstruct.strings.candidate_lists import Candidates, number_candidates
-from jaxstruct.strings.encoding import prepare
+from jaxstruct.strings.encoding import prepare, prepare_kernel
 from jaxstruct.strings.inputs import (
     CandidateFeatures,
     JointCandidates,
@@ -10,7 +10,6 @@ from jaxstruct.strings.inputs import (
     joint_inputs,
     kernel_inputs,
 )
-from jaxstruct.strings.kernel_encoding import prepare_kernel
 from jaxstruct.strings.losses import candidate_losses, loss_table, similarity_loss
 from jaxstruct.strings.structure import candidates, joint_candidates, kernel_candidates
 

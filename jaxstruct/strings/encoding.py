@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct.core.checks import as_list, check_count, text_of
 from jaxstruct.core.contract import Problem
@@ -17,11 +18,18 @@ from jaxstruct.core.feature_encoding import (
 )
 from jaxstruct.core.feature_rows import Rows, read_sequences
 from jaxstruct.core.prepared import Prepared, held, prepared
-from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.spec import array
 from jaxstruct.core.tables import Table, ranking
-from jaxstruct.strings.inputs import CandidateFeatures, feature_inputs
-from jaxstruct.strings.structure import candidates
+from jaxstruct.kernels.anchors import Anchors, fit_anchors
+from jaxstruct.strings.inputs import (
+    CandidateFeatures,
+    KernelCandidates,
+    feature_inputs,
+    kernel_inputs,
+)
+from jaxstruct.strings.losses import similarity_loss
+from jaxstruct.strings.structure import candidates, kernel_candidates
 
 
 class CandidateEncoding(NamedTuple):
@@ -142,3 +150,128 @@ def prepare(
     lists = held(lists)
     encoding = CandidateEncoding(fit_features(_read(lists)[0], min_count=min_count))
     return prepared(encoding, lists, encoding.outputs(right, lists), options)
+
+
+class KernelCandidateEncoding(NamedTuple):
+    """Both kernels, the training inputs and the table of outputs. Made by `prepare_kernel`.
+
+    Fields:
+      anchors: K and the training inputs. table: L and the outputs.
+    """
+
+    anchors: Anchors
+    table: Anchors
+    structure = "kernel_candidates"
+
+    def problem(self, *, loss: Any = "zero_one", **options: Any) -> Problem:
+        """`kernel_candidates` of these tables; options as there, and loss="similarity", 1 - L."""
+        L = np.asarray(self.table.gram())
+        loss = similarity_loss(L) if isinstance(loss, str) and loss == "similarity" else loss
+        return kernel_candidates(len(self.anchors), L, loss=loss, **options)
+
+    def inputs(self, pairs: Any) -> KernelCandidates:
+        """K of n inputs and the anchors, and their candidates.
+
+        Args:
+          pairs: n pairs (input, its candidates), as in `prepare_kernel`.
+
+        Raises:
+          ValueError: they are no pairs, a candidate is not in the table, or inputs have other
+            columns or letters than training's.
+        """
+        things, lists = _split(pairs)
+        gram, _ = self.anchors.values(things)
+        return kernel_inputs(gram, self._candidates(lists), new=True)
+
+    def outputs(self, right: Iterable[str]) -> np.ndarray:
+        """[n] int32 rows of the table; ValueError names a text that is not there."""
+        return _rows(self._numbers(), "right", as_list("right", right, "a list of n texts"))
+
+    def decode(self, outputs: np.ndarray, pairs: Any = None) -> list[str]:
+        """The texts of n outputs, such as `predict` returns them; pairs are not needed."""
+        del pairs
+        names = self.table.names
+        return [names[number] for number in np.asarray(outputs)]
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The largest coefficients of a training input with an output."""
+        del options
+        both = (f"{x}: {y}" for x in self.anchors.names for y in self.table.names)
+        return [ranking("inputs and outputs", both, weights["coefficients"], largest)]
+
+    def _numbers(self) -> dict[str, int]:
+        """The row of each text of the table."""
+        return {text: row for row, text in enumerate(self.table.names)}
+
+    def _candidates(self, lists: Sequence[list[str]]) -> Ragged:
+        numbers = self._numbers()
+        return ragged([_rows(numbers, f"pairs[{i}][1]", one) for i, one in enumerate(lists)], -1)
+
+
+def _rows(numbers: Mapping[str, int], name: str, texts: Sequence[str]) -> np.ndarray:
+    """The rows of the table of texts; ValueError names one that is not there."""
+    unknown = [text for text in texts if text not in numbers]
+    if unknown:
+        raise ValueError(
+            f"{name} has {text_of(unknown[0])} ({len(unknown)} such), which is not in the "
+            "table of outputs: name it in prepare_kernel(more=), so that L is known of it"
+        )
+    return np.array([numbers[text] for text in texts], np.int32)
+
+
+def _split(pairs: Any) -> tuple[list, list[list[str]]]:
+    """(inputs, candidates) of n pairs."""
+    what = "a list of n pairs (input, its candidates)"
+    pairs = as_list("pairs", pairs, what)
+    for i, one in enumerate(pairs):
+        if not isinstance(one, (tuple, list)) or len(one) != 2 or isinstance(one[1], str):
+            raise ValueError(f"pairs must be {what}, got pairs[{i}] = {text_of(one)}")
+    things, lists = ([one[place] for one in pairs] for place in (0, 1))
+    return things, [as_list(f"pairs[{i}][1]", own, "texts") for i, own in enumerate(lists)]
+
+
+def prepare_kernel(
+    kernel: Partial,
+    output_kernel: Partial,
+    pairs: Any,
+    right: Iterable[str],
+    *,
+    more: Iterable[str] = (),
+    min_count: int = 1,
+    **options: Any,
+) -> Prepared:
+    """A training set of candidates under J = K(x, x') L(y, y') (thesis 4.34-4.36).
+
+        data = js.strings.prepare_kernel(kernel, output_kernel, pairs, right, loss="similarity")
+        js.save(js.trained(data, js.fit(*data, C=10.0)), "model.npz")
+
+    Model files hold both kernels, of those of `jaxstruct.kernels`, the training inputs and the
+    table of outputs.
+
+    Args:
+      kernel: K of two inputs. output_kernel: L of two outputs.
+      pairs: n pairs (input, its candidates). Inputs are texts for kernels on strings, else rows of
+        features as of `multiclass.prepare`; candidates are texts.
+      right: n texts, the right output of each.
+      more: texts that are no candidate here and may be one of an input to predict.
+      min_count: rows that must have a named feature for it to count.
+      options: those of `kernel_candidates`; loss="similarity" is 1 - L.
+
+    Raises:
+      ValueError: an argument does not fit; the values of a kernel are of none
+        (`kernels.check_positive_semidefinite`).
+    """
+    things, lists = _split(held(pairs))
+    right = as_list("right", right, "a list of n texts")
+    check_count("right", len(right), "pairs", len(things))
+    texts = [text for own in lists for text in own] + right + as_list("more", more, "texts")
+    wrong = [text for text in texts if not isinstance(text, str)]
+    if wrong:
+        raise ValueError(f"pairs, right and more: outputs must be texts, got {text_of(wrong[0])}")
+    table = list(dict.fromkeys(texts))
+    anchors = fit_anchors(kernel, things, min_count)
+    encoding = KernelCandidateEncoding(anchors, fit_anchors(output_kernel, table))
+    inputs = kernel_inputs(anchors.gram(), encoding._candidates(lists))
+    return Prepared(encoding, inputs, encoding.outputs(right), options)

@@ -6,8 +6,7 @@ import numpy as np
 
 from jaxstruct.core.checks import check_record
 from jaxstruct.core.spec import array, features, refuse
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree, Static
 from jaxstruct.strings.inputs import CandidateFeatures, JointCandidates, KernelCandidates
 
 

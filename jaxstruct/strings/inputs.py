@@ -18,7 +18,7 @@ import numpy as np
 from jaxstruct.core.checks import as_array, as_list, check_flag, check_one_each, checked_size
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import AnyArray, PyTree, SparseFeatures
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 
 Lists: TypeAlias = "Ragged | Sequence[Any] | np.ndarray"
 """n lists of candidates' numbers: lists of integers, an array [n, K] (padding: -1) or `Ragged`."""

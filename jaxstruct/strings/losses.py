@@ -14,7 +14,7 @@ import numpy as np
 from jaxstruct.core.checks import as_list, as_numbers, check_count, text_of
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import costs
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 
 ZERO_ONE = "zero_one"
 Loss: TypeAlias = "str | np.ndarray"

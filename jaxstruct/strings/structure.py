@@ -22,10 +22,9 @@ from jaxstruct.core.contract import Contenders, Marginals, Model, Oracles, Probl
 from jaxstruct.core.derived_inference import Listing, listed_inference, positions
 from jaxstruct.core.feature_scores import feature_scores
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import no_coordinates, sum_of_squares
-from jaxstruct.core.types import Array, PyTree, SparseFeatures
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.core.types import Array, PyTree, SparseFeatures, Static
+from jaxstruct.kernels.input import check_positive_semidefinite
 from jaxstruct.strings.example_checks import check_features, check_joint, check_kernel
 from jaxstruct.strings.inputs import CandidateFeatures, JointCandidates, KernelCandidates
 from jaxstruct.strings.losses import ZERO_ONE, Loss, checked_loss

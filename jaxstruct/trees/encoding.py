@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
-from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_text_of, text_of
+from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_text_of, text_of, warn
 from jaxstruct.core.contract import Incomplete, Problem
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.prepared import Prepared, prepared
@@ -18,15 +17,12 @@ from jaxstruct.core.tables import Table, ranking
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.example_checks import checked_brackets
 from jaxstruct.trees.forests import forests_of, store_of
-from jaxstruct.trees.known_nodes import KnownNodes
-from jaxstruct.trees.parts import SentenceInput
+from jaxstruct.trees.parts import KnownNodes, SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation, chain_labels
-from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
-from jaxstruct.trees.phrases.cleaning import without_outer
-from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
+from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, without_outer
+from jaxstruct.trees.phrases.grammar import Grammar, UnknownWords, read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
 from jaxstruct.trees.phrases.tree import Tree, is_of_nltk, of_nltk, tags, words
-from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs, weighted_grammar
 
 Trees: TypeAlias = "str | Iterable[Any]"

@@ -13,8 +13,7 @@ from jaxstruct.core.contract import Truth
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array, checked_lengths, refuse
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.trees.known_nodes import KnownNodes
-from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
+from jaxstruct.trees.parts import NOWHERE, GrammarTables, KnownNodes, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_tokens
 from jaxstruct.trees.phrases.integer_trees import Encoding, fault
 

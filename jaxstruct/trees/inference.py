@@ -16,7 +16,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions
-from jaxstruct.core.finite import inf_unless
+from jaxstruct.core.scores import inf_unless
 from jaxstruct.core.types import AnyArray, Array, BinaryTree
 from jaxstruct.trees.losses import Stratification
 from jaxstruct.trees.oracles.inside_outside import sample_tree

@@ -32,8 +32,7 @@ from jax.typing import DTypeLike
 from jaxstruct.core.checks import check_choice, checked_size
 from jaxstruct.core.contract import Truth, output_of
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.known_nodes import known_table
-from jaxstruct.trees.parts import GrammarTables, inner_parents
+from jaxstruct.trees.parts import GrammarTables, inner_parents, known_table
 from jaxstruct.trees.phrases.grammar import Grammar, LabelCounts, label_counts
 
 NAMES = ("zero_one", "node_f1", "all_node_f1", "f1")

@@ -25,13 +25,11 @@ from jaxstruct.core.padding import without_padding
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.sizes import size_class
-from jaxstruct.core.static import Static
-from jaxstruct.core.types import Array, BinaryTree, PyTree
+from jaxstruct.core.types import Array, BinaryTree, PyTree, Static
 from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
 from jaxstruct.trees.forests import Forest, forests_of
 from jaxstruct.trees.inference import tree_inference
-from jaxstruct.trees.known_nodes import restricted
 from jaxstruct.trees.losses import Stratification, stratification
 from jaxstruct.trees.oracles.forest_trees import ForestTree
 from jaxstruct.trees.parts import (
@@ -42,6 +40,7 @@ from jaxstruct.trees.parts import (
     added,
     given_of,
     plane_products,
+    restricted,
     score_use,
     span_feature_count,
     span_scores,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jaxstruct.alignments.alphabets import WrittenAlignment, read_rows, write_rows
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
-from jaxstruct.alignments.text import WrittenAlignment, read_rows, write_rows
 from tests.lib.refusals import refused
 
 P, D, J, X = PAIR, DELETE, INSERT, PADDING

@@ -16,7 +16,7 @@ from jaxstruct.assignments import (
     k_best_matchings,
     score_matching,
 )
-from jaxstruct.assignments.inference import number_of_matchings
+from jaxstruct.assignments.structure import number_of_matchings
 from tests.assignments.cases import Cases, cases, listed, matchings
 from tests.lib.enumeration import check_best, check_best_wrong, check_k_best
 from tests.lib.refusals import refused

@@ -9,7 +9,7 @@ import jaxstruct as js
 from jaxstruct import Status, predict
 from jaxstruct.baselines import certify_random_field, fit_random_field
 from jaxstruct.chains import chain
-from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.kernels import gaussian, gram_matrix, linear
 from jaxstruct.multiclass import kernel_inputs, kernel_multiclass, multiclass
 from tests.baselines.sequences import PLAIN, Sequences, flat, random_sequences

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.chains.inputs import Constraints
+from jaxstruct.chains.potentials import Constraints
 from jaxstruct.core.contract import Incomplete
 from tests.chains.oracles.truth import all_labelings
 from tests.chains.structure_cases import allowed

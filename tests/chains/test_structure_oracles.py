@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.levels import best_of_levels
+from jaxstruct.core.slack_search import best_of_levels
 from tests.chains.enumeration import COSTS, SETTINGS, N, T, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 

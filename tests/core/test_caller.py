@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 import jaxstruct as js
 from experiments.machines.homologues import homologue_search
-from jaxstruct.core.caller import callers_level, warn
+from jaxstruct.core.checks import callers_level, warn
 from jaxstruct.core.problem import is_tested
 from tests.lib.refusals import refused
 from tests.trees import structure_cases as trees

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.draws import draw, drawn, noise
+from jaxstruct.core.scores import draw, drawn, noise
 from tests.lib.enumeration import pearson
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
-from jaxstruct.core.caller import collected
+from jaxstruct.core.checks import collected
 from jaxstruct.core.feature_encoding import (
     FeatureEncoding,
     UnseenFeatures,

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.core.largest import k_largest, largest
+from jaxstruct.core.scores import k_largest, largest
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.core.mapped import forget_pages
+from jaxstruct.core.archive import forget_pages
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])

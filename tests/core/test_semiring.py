@@ -13,7 +13,7 @@ import pytest
 from scipy.special import logsumexp
 
 from jaxstruct.core import semiring
-from jaxstruct.core.draws import noise
+from jaxstruct.core.scores import noise
 from jaxstruct.core.semiring import Best, Levels, Ranked, Sorted, Sums, best_of_first
 
 N, T, H, B = 3, 4, 5, 20

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxstruct.core.static import Static, static
+from jaxstruct.core.types import Static, static
 
 
 @static

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.where_needed import where_needed
+from jaxstruct.core.in_turn import where_needed
 
 NEED = np.arange(12) % 3 == 1
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.data.digit_words import LENGTHS, NOISE, load_digit_words
-from jaxstruct.data.digits import load_digits_split
+from jaxstruct.data.digits import LENGTHS, NOISE, load_digit_words, load_digits_split
 from tests.lib.refusals import refused
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import sklearn.datasets
 
 from jaxstruct.data.digits import load_digits_split
-from jaxstruct.data.optional import sklearn_datasets
+from jaxstruct.data.errors import sklearn_datasets
 from tests.lib.refusals import refused
 
 

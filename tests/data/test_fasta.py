@@ -52,7 +52,7 @@ def test_compressed(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(TEXT.encode())[:-6])
     refused("a.fasta: damaged gzip", read_fasta, path, error=MalformedFile)
     path.write_bytes(gzip.compress(TEXT.encode()))
-    monkeypatch.setattr("jaxstruct.data.packed.LIMIT", 9)
+    monkeypatch.setattr("jaxstruct.data.fasta.LIMIT", 9)
     refused("more than 9 bytes", read_fasta, path, error=UnsafeArchive)
     with pytest.raises(FileNotFoundError):
         read_fasta(tmp_path / "none")

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 import jaxstruct as js
-from jaxstruct.dependencies.heads import crossing_arcs, fault_of
+from jaxstruct.dependencies.example_checks import crossing_arcs, fault_of
 
 TEMPLATES = (
     "head.tag child.tag distance", "head-1.tag child+1.word direction", "child.word distance",

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.padding import padded
+from jaxstruct.core.slack_search import best_of_levels
 from jaxstruct.dependencies import Parse
-from jaxstruct.dependencies.heads import crossing_arcs, fault_of, lifted
+from jaxstruct.dependencies.example_checks import crossing_arcs, fault_of, lifted
 from tests.dependencies.cases import prepared, psi, treebank
 from tests.dependencies.oracles.truth import labelled_trees
 from tests.lib.refusals import refused

@@ -11,10 +11,9 @@ import jax
 import numpy as np
 
 from jaxstruct.core.sizes import size_class
-from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.factors import graph_potentials
-from jaxstruct.graphs.potentials import PADDING, GraphPotentials
+from jaxstruct.graphs.potentials import PADDING, GraphPotentials, complete_edges, grid_edges
 from tests.lib.enumeration import Listed
 
 KINDS = ("tree", "cycle", "complete", "any", "apart", "grid")

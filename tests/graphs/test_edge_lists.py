@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.edge_lists import checked_edges, complete_edges, grid_edges
+from jaxstruct.graphs.potentials import checked_edges, complete_edges, grid_edges
 from tests.lib.refusals import refused
 
 

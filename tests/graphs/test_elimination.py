@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import elimination, min_fill_width
+from jaxstruct.graphs.potentials import complete_edges, grid_edges
 from tests.graphs.random_graphs import random_edges, tree_edges
 from tests.lib.refusals import refused
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from jaxstruct.graphs.elimination import elimination
-from jaxstruct.graphs.factors import FactorGraph, factor_graph
+from jaxstruct.graphs.factors import FactorGraph, factor_graph, factor_text
 from jaxstruct.graphs.oracles.variable_elimination import best_labelling, marginals
-from jaxstruct.graphs.text import factor_text
 from tests.graphs.random_graphs import quick_jit
 from tests.lib.refusals import refused
 

@@ -17,9 +17,8 @@ from jaxstruct.baselines import conditional_log_likelihood, fit_random_field
 from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
 from jaxstruct.core.padding import bucketed
 from jaxstruct.graphs.elimination import elimination
-from jaxstruct.graphs.inference import with_log_loss
+from jaxstruct.graphs.inference import GraphTheta, with_log_loss
 from jaxstruct.graphs.potentials import GraphPotentials
-from jaxstruct.graphs.theta import GraphTheta
 from tests.graphs.random_graphs import every_labelling, scores_of, tree_edges
 from tests.graphs.structure_cases import Graphs, Options, flat, random_graphs
 from tests.lib.refusals import refused

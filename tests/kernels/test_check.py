@@ -8,7 +8,7 @@ import pytest
 from jaxstruct import Ragged
 from jaxstruct.chains import KernelTokens, chain_inputs
 from jaxstruct.kernels import gram_matrix, polynomial
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 from jaxstruct.multiclass import kernel_inputs
 from jaxstruct.strings import kernel_inputs as candidate_inputs
 from tests.lib.refusals import refused

@@ -20,7 +20,7 @@ from jaxstruct.kernels import (
     tensor_product,
     weighted_sum,
 )
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.kernels import gram_matrix, mismatch, pairwise_gram, spectrum
-from jaxstruct.kernels.mismatch import shared_neighbours
+from jaxstruct.kernels.substrings import shared_neighbours
 from tests.kernels.string_examples import ALPHABET, encoded, random_texts
 from tests.lib.refusals import refused
 

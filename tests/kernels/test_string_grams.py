@@ -18,7 +18,7 @@ from jaxstruct.kernels import (
     subsequences,
     substrings,
 )
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 from tests.kernels.string_examples import ALPHABET, WIDTH, encoded, random_texts
 
 KERNELS = {

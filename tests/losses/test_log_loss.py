@@ -9,7 +9,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.graphs import with_log_loss
-from jaxstruct.losses.log_loss import log_loss
+from jaxstruct.losses.one_call import log_loss
 from tests.lib.refusals import refused
 from tests.losses.cases import (
     answers,

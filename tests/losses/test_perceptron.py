@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.losses.perceptron import perceptron
+from jaxstruct.losses.one_call import perceptron
 from tests.lib.thorough import thorough_after
 from tests.losses.cases import OUTPUT_TYPES, answers, assert_among
 

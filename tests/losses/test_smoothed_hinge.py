@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import brentq
 
 import jaxstruct as js
-from jaxstruct.losses.smoothed_hinge import smoothed_hinge
+from jaxstruct.losses.hinges import smoothed_hinge
 from jaxstruct.strings.structure import CandidateScores
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from jaxstruct.losses.structured_hinge import NAMES, structured_hinge
+from jaxstruct.losses.hinges import NAMES, structured_hinge
 from tests.lib.thorough import thorough_after
 from tests.losses.cases import (
     answers,

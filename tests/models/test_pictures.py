@@ -7,8 +7,7 @@ import pytest
 
 from jaxstruct.core.tables import Support
 from jaxstruct.models import Explanation, explanation_picture
-from jaxstruct.models.explanation import explain
-from jaxstruct.models.pictures import MOST_DRAWN
+from jaxstruct.models.explanation import MOST_DRAWN, explain
 from tests.lib.refusals import refused
 from tests.models.model_cases import model_of
 

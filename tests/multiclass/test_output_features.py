@@ -17,7 +17,7 @@ from jaxstruct.kernels import (
     precomputed,
     tensor_product,
 )
-from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.input import check_positive_semidefinite
 from jaxstruct.multiclass.output_features import (
     class_kernel,
     description_features,

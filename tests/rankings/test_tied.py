@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score, roc_auc_score
 
-from jaxstruct.rankings.losses import Measure
-from jaxstruct.rankings.tied import chosen, mean_ranking_loss
+from jaxstruct.rankings.losses import Measure, chosen, mean_ranking_loss
 from tests.rankings.cases import ORDERS, ranking_losses
 
 OF_RANKINGS = [("ndcg", None), ("ndcg", 2), ("average_precision", None), ("roc_area", None)]

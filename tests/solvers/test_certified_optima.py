@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.data.digit_words import load_digit_words
-from jaxstruct.data.digits import load_digits_split
+from jaxstruct.data.digits import load_digit_words, load_digits_split
 
 
 def _digits() -> tuple:

@@ -11,8 +11,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.core.contract import Incomplete, Truth
-from jaxstruct.solvers.latent.anchoring import anchored
-from jaxstruct.solvers.latent.completion import complete, some_that_agree
+from jaxstruct.solvers.latent.completion import anchored, complete, some_that_agree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of
 from tests.lib.refusals import refused
 from tests.lib.thorough import repeats

@@ -8,7 +8,7 @@ import pytest
 from jaxstruct import Ragged, Settings, fit, fit_path, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.padding import bucketed
-from jaxstruct.data.digit_words import load_digit_words
+from jaxstruct.data.digits import load_digit_words
 from jaxstruct.solvers.validation import checks
 from jaxstruct.solvers.warm_start import restart
 from tests.solvers.cases import FULL, SOFT, WAYS, assert_optimal, dense_beta, flat, random_case

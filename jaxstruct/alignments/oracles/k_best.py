@@ -23,7 +23,7 @@ from jaxstruct.alignments.potentials import (
 )
 from jaxstruct.core.batch_last import batch_size
 from jaxstruct.core.checks import checked_size
-from jaxstruct.core.largest import k_largest
+from jaxstruct.core.scores import k_largest
 from jaxstruct.core.semiring import Best, Levels, Ranked, Sorted
 from jaxstruct.core.types import Array
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from jaxstruct.alignments.oracles import recursion
 from jaxstruct.alignments.potentials import AlignmentPotentials, checked_pair
-from jaxstruct.core import draws
+from jaxstruct.core.scores import draw, noise
 from jaxstruct.core.semiring import Sums
 from jaxstruct.core.types import Array
 
@@ -112,9 +112,9 @@ def sample(
     potentials, lengths = checked_pair(potentials, lengths)
     given, kept, (values, d, i) = _filled(local, potentials, lengths)
     of_end, of_steps = jax.random.split(key)
-    cell = draws.draw(of_end, values[:, 0])
+    cell = draw(of_end, values[:, 0])
     end = d[cell], i[cell], jnp.zeros(1, jnp.int32)
     length, source = sum(potentials.pairs.shape), recursion.by_values(_RULE, local, given, kept)
-    noise = draws.noise(of_steps, (length + 1, 4, 1), values.dtype)
-    operations, begin = recursion.trace_back(source, end, length, noise)
+    gumbel = noise(of_steps, (length + 1, 4, 1), values.dtype)
+    operations, begin = recursion.trace_back(source, end, length, gumbel)
     return operations[..., 0], begin[..., 0]

@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.chains.oracles import recursion
-from jaxstruct.chains.oracles.potential_checks import checked_chain
-from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
+from jaxstruct.chains.potentials import PADDING, ChainPotentials, checked_chain, score_labels
 from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.semiring import Best, Ranked, argmax_first

@@ -19,8 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.chains.oracles import recursion
-from jaxstruct.chains.oracles.potential_checks import checked_chain, checked_labels
-from jaxstruct.chains.potentials import ChainPotentials, score_labels
+from jaxstruct.chains.potentials import ChainPotentials, checked_chain, checked_labels, score_labels
 from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.semiring import Levels, argmax_first

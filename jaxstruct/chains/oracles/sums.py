@@ -16,12 +16,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.chains.oracles import recursion
-from jaxstruct.chains.oracles.potential_checks import checked_chain
-from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.chains.potentials import ChainPotentials, checked_chain
 from jaxstruct.core.batch_last import in_column_blocks, of_one_example
-from jaxstruct.core.draws import drawn, noise
-from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.loops import scan_first
+from jaxstruct.core.scores import drawn, finite_or_zero, noise, positive_or_one
 from jaxstruct.core.semiring import Best, Sums, fold, lift
 from jaxstruct.core.types import Array, PyTree
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.checks import check_choice
-from jaxstruct.core.finite import finite_or_zero
+from jaxstruct.core.scores import finite_or_zero
 from jaxstruct.core.semiring import Best, Sums
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.flooding import Schedule, flooding

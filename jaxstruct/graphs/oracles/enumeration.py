@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.batch_last import batch_size, of_one_example
-from jaxstruct.core.finite import finite_or_zero
+from jaxstruct.core.scores import finite_or_zero
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import Layout, first_argmax, laid_out, summed_at
 from jaxstruct.graphs.potentials import (

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.finite import finite_or_zero
+from jaxstruct.core.scores import finite_or_zero
 from jaxstruct.core.semiring import Best, Sums, fold
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.oracles.layout import Layout, minus

@@ -1,4 +1,4 @@
-"""The k best labellings of a graph: by variable elimination, or of all of them.
+"""The k best labellings of a graph, by variable elimination or of all; exact samples.
 
 Elimination finds the best labelling of any set that says which labels each node may have, and the
 best one but for a given one (`best_other`). So the k best follow by branching: a set without the
@@ -6,6 +6,8 @@ labelling y that was taken of it before, whose best one is y', splits at the fir
 two differ into the labellings with the label of y' there, without y', and those without that label,
 without y. Two calls a labelling, whatever the size of the graph (Yanover and Weiss, "Finding the M
 most probable configurations using loopy belief propagation", NIPS 2003; Nilsson 1998).
+
+Samples are from p(y) = exp(F(y) - log Z): sums forward, draws backward.
 """
 
 from __future__ import annotations
@@ -16,13 +18,20 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.branching import k_best_by_branching
 from jaxstruct.core.checks import checked_size
-from jaxstruct.core.largest import largest
+from jaxstruct.core.scores import draw, largest, noise
+from jaxstruct.core.semiring import Sums
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.oracles.enumeration import all_scores, numbered
-from jaxstruct.graphs.oracles.variable_elimination import best_labelling, best_other
+from jaxstruct.graphs.oracles.variable_elimination import (
+    best_labelling,
+    best_other,
+    checked_plan,
+    chosen_kernel,
+)
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials, Labelled, checked_potentials
 
 
@@ -98,3 +107,47 @@ def k_best_of_all(potentials: GraphPotentials, k: int) -> Labelled:
     top, number = largest(all_scores(potentials), k)
     labels = numbered(potentials.nodes, potentials.number_of_nodes, number)
     return Labelled(jnp.where((top > -jnp.inf)[:, None], labels, PADDING), top)
+
+
+def _kernel(potentials: GraphPotentials, plan: Elimination, noise: Array) -> Array:
+    return chosen_kernel(Sums(), potentials, plan, noise).labels
+
+
+_of_one = of_one_example(_kernel)
+
+
+def sample_labelling(potentials: GraphPotentials, plan: Elimination, key: Array) -> Array:
+    """One labelling drawn from p(y) = exp(F(y) - log Z), by variable elimination.
+
+    Args:
+      potentials: of one graph. plan: of the same edges in the same order.
+      key: a random key of its own for every labelling.
+
+    Returns:
+      [V] int32 labels with PADDING beyond the last node. Forbidden labellings are never drawn;
+      where all are forbidden, the labels are some labels. Probabilities are exact up to the
+      rounding of sums.
+
+    Raises:
+      ValueError: as `best_labelling`.
+    """
+    potentials, plan = checked_plan(potentials, plan)
+    nodes = potentials.nodes
+    return _of_one(potentials, plan, noise(key, nodes.shape, nodes.dtype))
+
+
+def sample_of_all(potentials: GraphPotentials, key: Array) -> Array:
+    """One labelling of a small graph drawn from p(y), by enumeration.
+
+    Args:
+      potentials: as in `best_of_all`. key: a random key of its own for every labelling.
+
+    Returns:
+      As `sample_labelling`.
+
+    Raises:
+      ValueError: as `all_scores`.
+    """
+    potentials = checked_potentials(potentials)
+    number = draw(key, all_scores(potentials))
+    return numbered(potentials.nodes, potentials.number_of_nodes, number)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from jaxstruct.core.finite import finite_or_zero, positive_or_one
+from jaxstruct.core.scores import finite_or_zero, positive_or_one
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 

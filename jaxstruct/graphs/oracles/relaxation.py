@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.finite import finite_or_zero, positive_or_one
+from jaxstruct.core.scores import finite_or_zero, positive_or_one
 from jaxstruct.core.semiring import Best, Sums
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import Layout, at_ends, in_given_order, mean_of, times

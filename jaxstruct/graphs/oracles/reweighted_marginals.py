@@ -15,8 +15,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.loops import scan_first
+from jaxstruct.core.scores import finite_or_zero
 from jaxstruct.core.semiring import Sums
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import (

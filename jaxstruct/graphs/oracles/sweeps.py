@@ -33,8 +33,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import batch_size
-from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.loops import scan_first
+from jaxstruct.core.scores import finite_or_zero, positive_or_one
 from jaxstruct.core.semiring import Best, Sums, argmax_first
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.oracles.layout import (

@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import batch_size, of_one_example
-from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.loops import scan_first
+from jaxstruct.core.scores import finite_or_zero
 from jaxstruct.core.semiring import Best, Sums
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.elimination import MOST_ENTRIES, Elimination

@@ -21,8 +21,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.archive import DamagedFile
-from jaxstruct.core.caller import warn
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import text_of, warn
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.solvers.checkpoints.run_state import Checkpoint, digest_of_tree, previous_of

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxstruct.core.caller import warn
+from jaxstruct.core.checks import warn
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import remove_leftovers
 from jaxstruct.core.processes import Processes, RefusedElsewhere

@@ -41,8 +41,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.resuming import in_common
 from jaxstruct.solvers.checkpoints.run_state import check_checkpoint
 from jaxstruct.solvers.fit import fit
-from jaxstruct.solvers.latent.anchoring import anchored
-from jaxstruct.solvers.latent.completion import complete, drawn, some_that_agree
+from jaxstruct.solvers.latent.completion import anchored, complete, drawn, some_that_agree
 from jaxstruct.solvers.latent.state import (
     KINDS,
     End,

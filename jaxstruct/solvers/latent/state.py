@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxstruct.core.archive import Schema, write
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.caller import warn
+from jaxstruct.core.checks import warn
 from jaxstruct.core.contract import Problem, Truth, output_of
 from jaxstruct.core.plain_values import Record, record_of, to_plain
 from jaxstruct.core.status import Status

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.archive import forget_pages
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.mapped import forget_pages
 from jaxstruct.core.padding import Layout, layout_of, padded_part
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree

@@ -11,6 +11,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core import contract
+from jaxstruct.core.archive import forget_pages
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import (
     FINEST,
@@ -26,7 +27,6 @@ from jaxstruct.core.contract import (
     Truth,
     output_of,
 )
-from jaxstruct.core.mapped import forget_pages
 from jaxstruct.core.padding import NO_OTHERS, Others, bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures

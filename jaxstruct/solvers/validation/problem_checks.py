@@ -22,8 +22,8 @@ from jaxstruct.core import derived_inference
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Bounded, Marginals, Problem, Space, output_of
 from jaxstruct.core.device import on_device
-from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.problem import completed
+from jaxstruct.core.slack_search import best_of_levels
 from jaxstruct.core.transposition import (
     is_linear,
     linear_leaves,

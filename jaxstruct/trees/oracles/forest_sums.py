@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.in_turn import entry, in_turn, put
+from jaxstruct.core.scores import finite_or_zero
 from jaxstruct.core.types import Array
 from jaxstruct.trees.forests import Forest
 from jaxstruct.trees.oracles.forest_trees import (

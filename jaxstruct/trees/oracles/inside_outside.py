@@ -24,10 +24,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
-from jaxstruct.core.draws import drawn, noise
-from jaxstruct.core.finite import finite_or_zero, positive_or_one
+from jaxstruct.core.scores import drawn, finite_or_zero, noise, positive_or_one
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.recursion import (
     Charts,
     Sentences,
@@ -41,7 +39,7 @@ from jaxstruct.trees.oracles.recursion import (
 )
 from jaxstruct.trees.oracles.rule_runs import rows
 from jaxstruct.trees.oracles.traceback import OF_GROUP, Drawn, most_groups, trees_below
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, checked_sentence
 
 
 class TreeMarginals(NamedTuple):

@@ -18,11 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.finite import finite_or_zero
-from jaxstruct.core.largest import k_largest
+from jaxstruct.core.scores import finite_or_zero, k_largest
 from jaxstruct.core.semiring import merged
 from jaxstruct.core.types import AnyArray, Array
-from jaxstruct.trees.oracles.potential_checks import shared_rules
 from jaxstruct.trees.oracles.rule_runs import (
     BLOCK,
     RuleTable,
@@ -33,7 +31,7 @@ from jaxstruct.trees.oracles.rule_runs import (
     rows,
     rule_table,
 )
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, shared_rules
 
 FEW = 8
 """Up to so many trees merges are written out, a program that grows with k^2; more are sorted. At

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.draws import drawn
-from jaxstruct.core.finite import finite_or_zero
+from jaxstruct.core.scores import drawn, finite_or_zero
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.oracles.recursion import Charts, Sentences, part_rows, rank_pairs, row
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP

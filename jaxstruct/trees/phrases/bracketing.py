@@ -3,6 +3,8 @@
 The Penn Treebank puts an outer bracket without label around a sentence. Other treebanks call it
 ROOT or TOP. One reader serves both. Treebanks escape brackets inside words (-LRB-, -RRB-), and the
 escapes stay as they are.
+
+Cleaning makes a treebank's trees into plain phrase structure, by rules each of which is optional.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from jaxstruct.core.checks import checked_size, text_of
-from jaxstruct.trees.phrases.tree import Tree, check_tree, fold, kind_of
+from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, fold, kind_of
 
 _PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
 _SHOWN = 100  # characters at either end of a long piece in a message
@@ -214,3 +216,68 @@ def _label_text(node: Tree, may_lack: bool) -> str:
             "not empty below the root"
         )
     return node.label
+
+
+TRACE = "-NONE-"
+"""The tag of what is understood but not said: traces, empty complementizers, ellipsis."""
+
+_FUNCTION = re.compile(r"[-=]")
+
+
+def clean(tree: Tree) -> Tree | None:
+    """The tree by all rules below, one after the other; None if it holds nothing but traces."""
+    left = without_traces(tree)
+    return None if left is None else without_repetitions(without_outer(without_functions(left)))
+
+
+def without_traces(tree: Tree) -> Tree | None:
+    """Drops leaves tagged -NONE- and constituents left empty; None if all is dropped."""
+
+    def kept(node: Tree, parts: list[Tree | None]) -> Tree | None:
+        if node.is_leaf:
+            return None if node.label == TRACE else node
+        children = tuple(part for part in parts if part is not None)
+        return Tree(node.label, children) if children else None
+
+    return fold(tree, kept)
+
+
+def without_functions(tree: Tree) -> Tree:
+    """Cuts function tags and indices off all labels: NP-SBJ-1 and NP=2 become NP.
+
+    A label is cut before its first - or =. Labels that start with - stay whole (-LRB-, -RRB-,
+    -NONE-). A tag such as NN|JJ and a label such as ADVP|PRT (the annotator's "either") stay.
+    """
+
+    def cut(node: Tree, parts: list[Tree]) -> Tree:
+        return Tree(plain_label(node.label), tuple(parts), node.word)
+
+    return fold(tree, cut)
+
+
+def plain_label(label: str) -> str:
+    """Returns the label without function tags and indices; see `without_functions`."""
+    found = _FUNCTION.search(label)
+    return label[: found.start()] if found and found.start() else label
+
+
+def without_outer(tree: Tree) -> Tree:
+    """Takes off the outer bracket ("", ROOT, TOP, S1), as often as it is there.
+
+    One over several trees cannot go, for they would fall apart; it stays, and is named ROOT if it
+    has no label.
+    """
+    while tree.label in OUTER_LABELS and len(tree.children) == 1:
+        tree = tree.children[0]
+    return Tree("ROOT", tree.children, tree.word) if tree.label == "" else tree
+
+
+def without_repetitions(tree: Tree) -> Tree:
+    """Makes one X of a chain X over X (over X ..). A tag below a node of its name stays."""
+
+    def merged(node: Tree, parts: list[Tree]) -> Tree:
+        if len(parts) == 1 and not parts[0].is_leaf and parts[0].label == node.label:
+            return parts[0]
+        return Tree(node.label, tuple(parts), node.word)
+
+    return fold(tree, merged)

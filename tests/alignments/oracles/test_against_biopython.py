@@ -15,11 +15,10 @@ import pytest
 from Bio.Align import Alignment, PairwiseAligner
 from Bio.Align.substitution_matrices import Array
 
-from jaxstruct.alignments.alphabets import PROTEIN, encode
+from jaxstruct.alignments.alphabets import PROTEIN, WrittenAlignment, encode, write_rows
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import AlignmentPotentials
-from jaxstruct.alignments.text import WrittenAlignment, write_rows
 
 M, N, PAIRS = 30, 26, 300
 LETTERS = np.array(list(PROTEIN.letters))

@@ -22,9 +22,9 @@ from jaxstruct.dependencies import (
     sample_tree,
     score_tree,
 )
-from jaxstruct.dependencies.heads import crossing_arcs, fault_of
-from jaxstruct.dependencies.inference import number_of_trees
+from jaxstruct.dependencies.example_checks import crossing_arcs, fault_of
 from jaxstruct.dependencies.oracles.decoding import Decoded, best_of_errors
+from jaxstruct.dependencies.structure import number_of_trees
 from tests.dependencies.oracles.truth import cases, labelled_trees, listed, trees
 from tests.lib.enumeration import (
     Listed,

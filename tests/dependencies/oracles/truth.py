@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.dependencies.heads import crossing_arcs, fault_of
+from jaxstruct.dependencies.example_checks import crossing_arcs, fault_of
 from tests.lib.enumeration import Listed
 
 

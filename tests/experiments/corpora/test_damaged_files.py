@@ -33,7 +33,7 @@ from experiments.corpora import (
 )
 from experiments.corpora import errors as corpora_errors
 from jaxstruct.data import conll, errors, fasta, svmlight
-from jaxstruct.data.optional import sklearn_datasets
+from jaxstruct.data.errors import sklearn_datasets
 from jaxstruct.trees.phrases.bracketing import read_trees
 from tests.experiments.corpora.packed import tarred, zipped
 from tests.lib.thorough import thorough_after

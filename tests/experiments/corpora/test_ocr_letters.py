@@ -97,7 +97,7 @@ def test_unreadable_letter_data(tmp_path: Path, monkeypatch) -> None:
         with refused("data.gz: (damaged gzip|not plain or gzip)", error=MalformedFile):
             read_letter_data(path)
     path.write_bytes(packed)
-    monkeypatch.setattr("jaxstruct.data.packed.LIMIT", 100)
+    monkeypatch.setattr("jaxstruct.data.fasta.LIMIT", 100)
     with pytest.raises(UnsafeArchive):
         read_letter_data(path)
     with pytest.raises(FileNotFoundError):

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 
 from experiments.lib.factor_pictures import factor_picture, factor_places, graph_places
-from jaxstruct.graphs.edge_lists import grid_edges
 from jaxstruct.graphs.factors import FactorGraph, factor_graph
+from jaxstruct.graphs.potentials import grid_edges
 from tests.graphs.test_evidence import alarm
 from tests.lib.refusals import refused
 

@@ -19,8 +19,8 @@ from experiments.lib.graph_training import (
     trained,
 )
 from jaxstruct import Ragged, Status, fit
+from jaxstruct.graphs.inference import graph_potentials_of
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
-from jaxstruct.graphs.theta import graph_potentials_of
 
 MODEL, STOP = Model(3, 2, True, 20, "float32"), Stop(1e-2, 100, False)
 PART = drawn_grids(np.random.default_rng(0), 6, Drawing(3, 2, 1.5, 20, 0.8)).part("float32")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from experiments.lib.local_polytope import METHODS, best_value, local_polytope, relaxed_optimum
-from jaxstruct.graphs.edge_lists import complete_edges
 from jaxstruct.graphs.factors import graph_potentials
+from jaxstruct.graphs.potentials import complete_edges
 from tests.graphs.random_graphs import cases, padded
 
 

@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 
 from experiments.lib.local_polytope import best_value, local_polytope, relaxed_optimum
-from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import elimination, min_fill_width
 from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.oracles.reweighted import reweighted
 from jaxstruct.graphs.oracles.variable_elimination import best_labelling
-from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.potentials import GraphPotentials, complete_edges, grid_edges
 from tests.graphs.random_graphs import padded, quick_jit, scores_of, stacked_plans
 
 pytestmark = pytest.mark.usefixtures("x64")

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.graphs.oracles.sampling import sample_labelling, sample_of_all
+from jaxstruct.graphs.oracles.k_best import sample_labelling, sample_of_all
 from tests.graphs.oracles.test_variable_elimination import planned
 from tests.graphs.random_graphs import listed, quick_jit
 from tests.lib.enumeration import check_samples

@@ -17,9 +17,8 @@ from jaxstruct.trees.oracles.inside_outside import (
     rule_marginals,
     sample_tree,
 )
-from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees, sentence_bytes
+from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees, sentence_bytes, tree_levels
 from jaxstruct.trees.oracles.recursion import FEW, rank_pairs
-from jaxstruct.trees.oracles.tree_levels import tree_levels
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import (

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from jaxstruct.trees.phrases.bracketing import read_tree, write_line
-from jaxstruct.trees.phrases.cleaning import (
+from jaxstruct.trees.phrases.bracketing import (
     clean,
     plain_label,
+    read_tree,
     without_functions,
     without_outer,
     without_repetitions,
     without_traces,
+    write_line,
 )
 from tests.trees.random_trees import random_trees
 

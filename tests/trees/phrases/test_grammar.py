@@ -14,6 +14,7 @@ from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise
 from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import (
     Grammar,
+    UnknownWords,
     fields_of,
     grammar_of,
     label_counts,
@@ -21,7 +22,6 @@ from jaxstruct.trees.phrases.grammar import (
     terminals_of,
 )
 from jaxstruct.trees.phrases.tree import Tree, constituents, fold, preorder
-from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
 

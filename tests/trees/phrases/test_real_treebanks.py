@@ -11,8 +11,14 @@ import pytest
 from experiments.corpora import locate
 from experiments.corpora.treebanks import TreebankFile, load_gum, load_treebank_sample
 from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
-from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented
-from jaxstruct.trees.phrases.cleaning import TRACE, clean, without_traces
+from jaxstruct.trees.phrases.bracketing import (
+    TRACE,
+    clean,
+    read_tree,
+    read_trees,
+    without_traces,
+    write_indented,
+)
 from jaxstruct.trees.phrases.grammar import read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
 from jaxstruct.trees.phrases.tree import Tree, tags, words

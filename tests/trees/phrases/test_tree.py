@@ -7,8 +7,13 @@ from functools import reduce
 import pytest
 
 from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise, debinarise
-from jaxstruct.trees.phrases.bracketing import read_tree, write_indented, write_line
-from jaxstruct.trees.phrases.cleaning import clean, without_repetitions
+from jaxstruct.trees.phrases.bracketing import (
+    clean,
+    read_tree,
+    without_repetitions,
+    write_indented,
+    write_line,
+)
 from jaxstruct.trees.phrases.tree import (
     Constituent,
     Tree,

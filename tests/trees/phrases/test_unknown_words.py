@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxstruct.trees.phrases.unknown_words import (
+from jaxstruct.trees.phrases.grammar import (
     CLASSES,
     UnknownWords,
     check_unknown_words,

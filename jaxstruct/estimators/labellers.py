@@ -1,4 +1,4 @@
-"""`SequenceLabeller`: a label for every token of a sequence (thesis 4.4)."""
+"""Labels of tokens (thesis 4.4), of segments and of the nodes of graphs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from jaxstruct.chains import ChainEncoding, chain_inputs, label_weights
 from jaxstruct.core.contract import Incomplete
 from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
 from jaxstruct.core.feature_rows import read_sequences
-from jaxstruct.core.labels import codec_of_lists, fit_open_codec
+from jaxstruct.core.labels import check_known, codec_of_lists, fit_open_codec
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
+    LOG_LOSS,
     ListEstimator,
     Training,
     class_weights,
@@ -24,8 +25,13 @@ from jaxstruct.estimators.base import (
     label_array,
     of_mean_one,
     share_right,
+    weighted_f1,
 )
 from jaxstruct.estimators.class_rows import set_features, training_of_class
+from jaxstruct.graphs import prepare as graph_examples
+from jaxstruct.graphs import with_log_loss
+from jaxstruct.segments import prepare as segment_examples
+from jaxstruct.segments.encoding import read_spans
 
 
 class SequenceLabeller(ListEstimator):
@@ -106,4 +112,94 @@ class SequenceLabeller(ListEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens labelled right, those of a sequence weighted as `sample_weight`."""
+        return share_right(self.predict(X), y, self.encoding_.codec.classes, sample_weight)
+
+
+class SegmentLabeller(ListEstimator):
+    """Segments by a semi-Markov chain: a structural SVM, or a random field ("log_loss").
+
+    X is a list of n sequences of tokens, as in `SequenceLabeller`; y a list of n lists of IOB2
+    labels (IOBES and BILOU are read, too), or of triples (start, end, label), tokens start .. end -
+    1. Predictions are of the kind of y, labels in IOB2. There is no `partial_fit`.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being sequences. objective: a formulation of
+        `jaxstruct.fit`, or "log_loss".
+      loss: "hamming", "normalised_hamming", "zero_one" or "f1" (`jaxstruct.segments.segmenter`).
+      longest: tokens of a segment at most; None for the longest of y.
+      phrases: names of features of tokens whose texts, joined, are features of whole segments.
+      phrase_count: how many segments must have a phrase for it to count.
+      window, start_stop, min_count: as in `SequenceLabeller`.
+      most_segments: of "f1", more than any sequence of y has.
+
+    Attributes, beside those of `StructuralEstimator`:
+      classes_: the labels; "O", of tokens in no segment, first where there is one.
+    """
+
+    loss: str = "hamming"
+    longest: int | None = None
+    phrases: Any = ()
+    phrase_count: int = 2
+    window: int = 0
+    start_stop: bool = False
+    min_count: int = 1
+    most_segments: int = 16
+
+    _read = staticmethod(segment_examples)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        found = super()._prepare(X, y, sample_weight)
+        self.classes_ = np.array(self.encoding_.codec.classes, object)
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """F1 of whole segments over all sequences, those of a sequence counting `sample_weight`
+        times: right where begin, end and label are; 0 where there are none at all."""
+        X = list(X)
+        found = self.predict(X)
+        lengths = [one.shape[0] if hasattr(one, "shape") else len(one) for one in X]
+        weights, wanted = example_weights(sample_weight, len(X)), read_spans(y, lengths, "y")
+        labels = [label for own in wanted for *_, label in own]
+        check_known("y", labels, self.encoding_.codec.classes)
+        spans = read_spans(found, lengths)
+        return weighted_f1([*map(set, spans)], [*map(set, wanted)], weights) or 0.0
+
+
+class GraphLabeller(ListEstimator):
+    """Labels of the nodes of any graph, from features of nodes, of edges and pairs of labels.
+
+    X is a list of n graphs, (nodes, edges), (nodes, edges, edge_features) or of networkx, as
+    `jaxstruct.graphs.prepare` reads them; y a list of n lists of labels in the order of the
+    nodes, or of mappings node -> label. In `fit` None is a label that is not known, a set names
+    those that it may be: `fit_latent` trains then. There is no `partial_fit`.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being graphs. objective: a formulation of
+        `jaxstruct.fit`, or "log_loss": exact with plans, else under the tree-reweighted bound.
+      loss: "hamming", "normalised_hamming", "zero_one" or costs [S, S].
+      plans: whether inference is exact, by elimination, for forests and graphs of small treewidth;
+        else it is tree-reweighted message passing, whose bounds the certificate counts.
+      constant: value of a feature of every node; 0 for none.
+      symmetric: whether pairs of labels do not distinguish the ends of an edge.
+
+    Attributes, beside those of `StructuralEstimator`:
+      classes_: [S] the labels, sorted.
+    """
+
+    loss: Any = "hamming"
+    plans: bool = False
+    constant: float = 1.0
+    symmetric: bool = False
+
+    _read = staticmethod(graph_examples)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        found = super()._prepare(X, y, sample_weight)
+        self.classes_ = label_array(self.encoding_.codec.classes)
+        if self.plans or self.objective != LOG_LOSS:
+            return found
+        return found._replace(problem=with_log_loss(found.problem, "reweighted"))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of nodes labelled right, those of a graph weighted as `sample_weight`."""
         return share_right(self.predict(X), y, self.encoding_.codec.classes, sample_weight)

@@ -1,20 +1,70 @@
-"""`TreeParser`: phrase trees of sentences, under a weighted grammar (thesis 4.5)."""
+"""Dependency trees and phrase trees of sentences."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jaxstruct.core.prepared import Prepared, held
+from jaxstruct.dependencies import prepare as dependency_examples
 from jaxstruct.estimators.base import (
     ListEstimator,
     Training,
     check_as_many,
     example_weights,
 )
+from jaxstruct.evaluation import attachment
 from jaxstruct.solvers.predict import predict
-from jaxstruct.trees import Brackets, Tree, leaves, prepare, score
+from jaxstruct.trees import Brackets, Tree, leaves, score
+from jaxstruct.trees import prepare as tree_examples
 from jaxstruct.trees.encoding import as_tree
 from jaxstruct.trees.phrases.tree import is_of_nltk
+
+
+class DependencyParser(ListEstimator):
+    """Dependency trees by features of their arcs: a structural SVM, or a random field ("log_loss").
+
+    X is a list of n sentences, lists of tokens, mappings of the same columns to texts such as
+    {"word": "dogs", "tag": "NNS"}, or words, or pairs (word, tag); y a list of n trees, lists of
+    heads (0 for the root, 1.. for words) or of pairs (head, label). In `fit` None is a head or a
+    label that is not known, a set names those that it may be. Training trees whose arcs cross
+    are refused where `projective` is: lift them before by `jaxstruct.dependencies.lifted`. There is
+    no `partial_fit`.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being sentences. objective: a formulation of
+        `jaxstruct.fit`, or "log_loss".
+      projective: whether predicted arcs never cross; those of y must not then.
+      loss: "hamming", "labelled_hamming" or one of them "normalised_" (`dependency_parser`).
+      templates, label_templates, min_count, table, label_table: features of arcs, as
+        `jaxstruct.dependencies.prepare` takes them.
+
+    Attributes, beside those of `StructuralEstimator`:
+      encoding_: the values of the columns, the templates and the labels.
+    """
+
+    projective: bool = True
+    loss: str = "hamming"
+    templates: Any = None
+    label_templates: Any = None
+    min_count: int = 2
+    table: int = 2**16
+    label_table: int = 2**12
+
+    _read = staticmethod(dependency_examples)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of words with the right head (and label, where y has some): UAS or LAS.
+
+        The words of a sentence count `sample_weight` times.
+        """
+        y = held(y)
+        weights = example_weights(sample_weight, len(y))
+        found = [attachment([a], [b]) for a, b in zip(y, self.predict(X), strict=True)]
+        shares = np.array([one.uas if one.las is None else one.las for one in found])
+        words = weights * np.array([len(tree) for tree in y])
+        return float(words @ shares / words.sum())
 
 
 class TreeParser(ListEstimator):
@@ -52,7 +102,7 @@ class TreeParser(ListEstimator):
             given = tokens if whole or is_of_nltk(sentence) else len(sentence)
             if given != tokens:
                 raise ValueError(f"y[{i}] has {tokens} leaves, but X[{i}] has {given} tokens")
-        return prepare(y, **options)
+        return tree_examples(y, **options)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         found = super()._prepare(X, y, sample_weight)
