@@ -14,7 +14,7 @@ from experiments.lib.report import Table, spread_text
 from experiments.tasks.parsers import Method, scores_of, sentence_f1
 from experiments.tasks.parsing_options import Options
 from experiments.tasks.treebanks import Prepared, Treebank
-from jaxstruct.evaluation.significance import McNemarResult, mcnemar
+from jaxstruct.evaluation.metrics import McNemarResult, mcnemar
 from jaxstruct.trees.phrases.evaluation import VALID
 from jaxstruct.trees.phrases.tree import leaves
 

@@ -32,7 +32,7 @@ from experiments.lib.report import Table
 from experiments.reranking import trees, words
 from experiments.reranking.lists import Features, Lists, Options
 from experiments.reranking.machines import prepare_lists, rerank
-from jaxstruct.evaluation.significance import mcnemar
+from jaxstruct.evaluation.metrics import mcnemar
 
 WHAT = {"words": "words", "new_words": "words of new texts", "trees": "parse trees"}
 

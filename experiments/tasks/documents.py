@@ -14,7 +14,7 @@ from experiments.corpora.wipo import load_wipo_arrays, load_wipo_xml
 from jaxstruct.core.labels import encode, fit_codec
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.data.rows import CsrRows, from_scipy
+from jaxstruct.data.svmlight import CsrRows, from_scipy
 from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_paths
 
 

@@ -33,8 +33,7 @@ from experiments.taxonomy.options import (
     make_columns,
     train_and_test,
 )
-from jaxstruct.evaluation.metrics import accuracy, mean_and_deviation, mean_loss
-from jaxstruct.evaluation.significance import mcnemar
+from jaxstruct.evaluation.metrics import accuracy, mcnemar, mean_and_deviation, mean_loss
 from jaxstruct.multiclass.losses import tree_loss
 
 PAPER = {

@@ -2,8 +2,7 @@
 
 from jaxstruct.losses.hinges import smoothed_hinge, structured_hinge
 from jaxstruct.losses.mean_loss import mean_loss, padded_batch
-from jaxstruct.losses.one_call import log_loss, perceptron
-from jaxstruct.losses.perturbed import perturbed
+from jaxstruct.losses.one_call import log_loss, perceptron, perturbed
 
 __all__ = [
     "log_loss",

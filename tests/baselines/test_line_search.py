@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from jaxstruct.baselines.line_search import LinePoint, wolfe_step
+from jaxstruct.baselines.conditional_random_field import LinePoint, wolfe_step
 
 
 def searched(

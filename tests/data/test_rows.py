@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from jaxstruct.data.rows import CsrRows, from_scipy
+from jaxstruct.data.svmlight import CsrRows, from_scipy
 from tests.lib.refusals import refused
 
 DENSE = np.array([[0, 1.5, 0, -2], [0, 0, 0, 0], [3, 0, 0, 0]], dtype=np.float32)

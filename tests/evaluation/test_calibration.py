@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.evaluation.calibration import expected_calibration_error, reliability
+from jaxstruct.evaluation.metrics import expected_calibration_error, reliability
 from tests.lib.refusals import refused
 
 

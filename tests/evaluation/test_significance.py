@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxstruct.evaluation.significance import EXACT_BELOW, mcnemar
+from jaxstruct.evaluation.metrics import EXACT_BELOW, mcnemar
 from tests.lib.refusals import refused
 
 

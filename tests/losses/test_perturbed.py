@@ -11,7 +11,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.assignments.potentials import MatchingTheta
-from jaxstruct.losses.perturbed import perturbed
+from jaxstruct.losses.one_call import perturbed
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.losses.cases import B, assert_slopes, case, differentiated, flat, softmax_truth

@@ -9,7 +9,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.models import Store, write_rows, write_sequences
-from jaxstruct.models.store import open_store
+from jaxstruct.models.store_writing import open_store
 from tests.lib.refusals import refused
 
 ROWS = [["a", "b"], ["b", "c", "b"], ["c"], ["a", "d"]]

@@ -11,7 +11,7 @@ import pytest
 import jaxstruct as js
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.models import store_writing, write_rows, write_sequences, write_trees
-from jaxstruct.models.store import open_store
+from jaxstruct.models.store_writing import open_store
 from jaxstruct.trees.phrases.bracketing import read_tree
 from jaxstruct.trees.phrases.tree import Tree
 from tests.lib.refusals import refused

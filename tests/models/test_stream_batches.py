@@ -9,7 +9,7 @@ import pytest
 from jaxstruct.core.contract import Padding
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import SparseFeatures
-from jaxstruct.models.stream_batches import (
+from jaxstruct.models.stream import (
     LEAST_ROWS,
     Shape,
     Shapes,

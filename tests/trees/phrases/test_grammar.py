@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.plain_values import from_plain, to_plain
-from jaxstruct.models.records import RECORDS
+from jaxstruct.models.model_files import RECORDS
 from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise
 from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import (
