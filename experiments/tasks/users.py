@@ -107,12 +107,8 @@ def label_sets(name: str, _: int, tolerance: float) -> Work:
     return Work(n, _tool(ours, train, test), _own_solution, peers)
 
 
-def grid(along_a_path: bool, n: int, tolerance: float) -> Work:
-    """n texts of 20 classes as strings: C by five folds, then all texts; the texts right.
-
-    Args:
-      along_a_path: each fold by one path of C (`PathSearchCV`), in place of `GridSearchCV`.
-    """
+def grid(n: int, tolerance: float) -> Work:
+    """n texts of 20 classes as strings: C by five folds, then all texts; the texts right."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
@@ -129,10 +125,7 @@ def grid(along_a_path: bool, n: int, tolerance: float) -> Work:
 
     # C is of the mean slack: in a fold, as a whole, the ratio to the number of texts is the same
     Cs = [C * n for C in CS]
-    own = js.estimators.StructuralClassifier(tol=tolerance)
-    ours = searched(own, Cs)
-    if along_a_path:
-        ours = js.estimators.PathSearchCV(make_pipeline(TfidfVectorizer(), own), Cs, cv=FOLDS)
+    ours = searched(js.estimators.StructuralClassifier(tol=tolerance), Cs)
     peers = {"LinearSVC": lambda: _tool(searched(LinearSVC(), CS), train, test)}
     return Work(
         n, _tool(ours, train, test), lambda model: [model.best_estimator_[-1].solution_], peers
@@ -213,14 +206,12 @@ def _row(prepare: Callable[[int, float], Work], *others: Any, **named: Any) -> R
 
 
 _scene, _yeast = (functools.partial(label_sets, name) for name in ("scene", "yeast"))
-_grid, _grid_cv = (functools.partial(grid, along_a_path) for along_a_path in (True, False))
 
 USER_ROWS = {
     "tagger": _row(tagger, "1,500 Spanish sentences, mappings", 1500, ["CRFsuite"]),
     "scene": _row(_scene, "scenes, sets of 6 labels", 0, [EACH, CHAIN]),
     "yeast": _row(_yeast, "genes, sets of 14 labels", 0, [EACH, CHAIN]),
-    "grid": _row(_grid, "texts, 5 C x 5 folds, paths of C", 2000, ["LinearSVC"]),
-    "grid_cv": _row(_grid_cv, "texts, 5 C x 5 folds", 2000, ["LinearSVC"]),
+    "grid": _row(grid, "texts, 5 C x 5 folds", 2000, ["LinearSVC"]),
     "graph": _row(graph, "8 graphs of 25 papers", 200, ["LogisticRegression"]),
     "snakes": _row(snakes, "snakes, both trainings", 0, list(PYSTRUCT), 1e-2, PYSTRUCT),
     "trees": _row(trees, "GUM, 900 sentences to 14 tags", 900, [LOG_LOSS]),

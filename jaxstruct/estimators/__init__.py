@@ -15,7 +15,6 @@ from jaxstruct.estimators.matchers import PairAligner, SetMatcher
 from jaxstruct.estimators.measure_classifier import MeasureClassifier
 from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
 from jaxstruct.estimators.parsers import DependencyParser, TreeParser
-from jaxstruct.estimators.path_search import PathSearchCV
 from jaxstruct.estimators.structural_classifier import StructuralClassifier, TaxonomyClassifier
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "MeasureClassifier",
     "MultiLabelClassifier",
     "PairAligner",
-    "PathSearchCV",
     "SegmentLabeller",
     "SequenceLabeller",
     "SetMatcher",

@@ -143,9 +143,6 @@ WAYS = {
         E.DocumentRanker(at=2), *QUERIES, "features of documents",
         lambda: js.rankings.prepare(*QUERIES, at=2),
     ),
-    "path": Way(
-        E.PathSearchCV(E.StructuralClassifier(), [100.0], cv=2), ROWS, CLASSES, "features of b",
-    ),
 }  # fmt: skip
 
 

@@ -7,11 +7,10 @@ import pickle
 
 import jax
 import numpy as np
-import pytest
 from sklearn.model_selection import GridSearchCV
 
 from jaxstruct import explain, fit, support_outputs
-from jaxstruct.estimators import MeasureClassifier, PathSearchCV, StructuralClassifier
+from jaxstruct.estimators import MeasureClassifier, StructuralClassifier
 from jaxstruct.solvers.checkpoints.run_state import save_solution
 from tests.estimators.cases import CLASSES, ROWS
 from tests.lib.refusals import refused
@@ -51,10 +50,7 @@ def test_the_fitted_one_still_says_what_carries_it(tmp_path):
         refused("must have its dual variables", save_solution, tmp_path / "s", given.solution_)
 
 
-@pytest.mark.parametrize("search", ["path", "grid"])
-def test_what_a_search_returns_is_small(search):
-    Cs, inner = [1.0, 10.0], StructuralClassifier()
-    path, grid = PathSearchCV(inner, Cs, cv=2), GridSearchCV(inner, {"C": Cs}, cv=2)
-    found = (path if search == "path" else grid).fit(ROWS, CLASSES)
+def test_what_a_search_returns_is_small():
+    found = GridSearchCV(StructuralClassifier(), {"C": [1.0, 10.0]}, cv=2).fit(ROWS, CLASSES)
     assert held(found.best_estimator_) < 10_000
     assert pickle.loads(pickle.dumps(found)).best_estimator_.solution_.state is None

@@ -11,8 +11,6 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import jaxstruct as js
 from jaxstruct.core.feature_encoding import UnseenFeatures
@@ -84,7 +82,7 @@ def test_from_data_to_a_model_file_and_what_it_has_learned(way: str, tmp_path) -
     assert named in str(js.explain(estimator)) == str(js.explain(model))
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "path"])
+@pytest.mark.parametrize("way", WAYS)
 def test_no_examples_are_said_to_be_none(way: str) -> None:
     refused("X is empty: there is no example to train on", WAYS[way][0].fit, [], [])
 
@@ -212,13 +210,6 @@ def test_an_example_is_named_by_its_row_of_the_training_set() -> None:
         assert float(support.title.split()[-1]) == pytest.approx(slack[i], abs=1e-3)
     for i in (1, len(X) - 1, len(X)):
         refused(rf"X\[{i}\] took no part of its own in training", js.explain, estimator, example=i)
-
-
-def test_a_pipeline_gives_the_model_of_its_last_step() -> None:
-    path = E.PathSearchCV(make_pipeline(StandardScaler(), E.StructuralClassifier()), [100.0], cv=2)
-    path.fit(ROWS, CLASSES)
-    scaled = path.best_estimator_[0].transform(ROWS)
-    assert path.model_.predict(scaled) == path.predict(ROWS).tolist()
 
 
 @pytest.mark.parametrize("way", ["log-linear", "sequences"])
