@@ -7,7 +7,7 @@ memory that is held does not grow with the stream.
 Records are cut into batches whose shapes come again, so that few programs serve all. `predict` sees
 all lengths and chooses its buckets by them. A stream sees some thousand records at a time, whose
 longest is another one each time: left to itself it would compile for ever. Here sizes are rounded
-to classes, and where a program is there that is not much too large, it is taken.
+to classes.
 """
 
 from __future__ import annotations
@@ -39,85 +39,28 @@ from jaxstruct.solvers.validation.checks import check_batch, check_inputs
 LEAST_ROWS = 4
 """Rows of a batch, at least: fewer are hardly faster, and each number is a program."""
 
-CLASS = 4 / 3
-"""How much longer than its own class a program may be that is taken because it is there."""
+
+def length_class(padding: Padding, longest: int) -> int:
+    """What a length is padded to: the structure's own size, in quarters of an octave."""
+    size = max(padding.size(longest), 8)
+    step = 1 << max((size - 1).bit_length() - 3, 0)
+    return padding.size(-(-size // step) * step)
 
 
-class Shape(NamedTuple):
-    """rows: of a batch. lengths: what each ragged leaf is padded to, in the order of the leaves."""
+def widened(inputs: PyTree) -> PyTree:
+    """Ragged sparse features with tokens of a size class of entries.
 
-    rows: int
-    lengths: tuple[int, ...]
+    A token is as wide as the one of its chunk that has the most features; padding has the index d
+    and the value 0, as the stores say.
+    """
 
-    def holds(self, other: Shape) -> bool:
-        """Whether the other one fits in and wastes little of it.
+    def widen(part: PyTree) -> PyTree:
+        if not _of_tokens(part):
+            return part
+        width = size_class(part.indices.rows.shape[1])
+        return SparseFeatures(*(_wide(leaf, width) for leaf in part))
 
-        Twice as many numbers at most, and no axis longer than by a class: charts cost the third
-        power of their lengths.
-        """
-        if len(self.lengths) != len(other.lengths) or not other.rows <= self.rows <= 2 * other.rows:
-            return False
-        pairs = list(zip(self.lengths, other.lengths, strict=True))
-        fits = all(own <= size <= CLASS * own for size, own in pairs)
-        return fits and self.numbers <= 2 * other.numbers
-
-    @property
-    def numbers(self) -> int:
-        """About how many numbers a batch has."""
-        return self.rows * max(sum(self.lengths), 1)
-
-
-class Shapes:
-    """The shapes of one stream so far."""
-
-    def __init__(self, padding: Padding) -> None:
-        """None yet, of a structure that is padded so."""
-        self._padding = padding
-        self._used: set[Shape] = set()
-        self._widths: set[tuple[int, int]] = set()
-
-    def length(self, longest: int) -> int:
-        """What a length is padded to: the structure's own size, in quarters of an octave."""
-        size = max(self._padding.size(longest), 8)
-        step = 1 << max((size - 1).bit_length() - 3, 0)
-        return self._padding.size(-(-size // step) * step)
-
-    def taken(self, rows: int, longest: tuple[int, ...]) -> Shape:
-        """The shape for a batch: the smallest that is there and holds it, else a new one.
-
-        Args:
-          rows: of the batch. longest: row of each ragged leaf.
-        """
-        own = Shape(rows, tuple(map(self.length, longest)))
-        there = [shape for shape in self._used if shape.holds(own)]
-        return min(there, key=lambda shape: (shape.numbers, shape)) if there else own
-
-    def keep(self, shape: Shape, widths: Iterable[tuple[int, int]]) -> None:
-        """There is a program of this shape now, of tokens of these widths, see `widened`."""
-        self._used.add(shape)
-        self._widths.update(widths)
-
-    def widened(self, inputs: PyTree) -> tuple[PyTree, list[tuple[int, int]]]:
-        """Ragged sparse features with tokens of as many entries as came before, or a size class.
-
-        A token is as wide as the one of its chunk that has the most features; padding has the
-        index d and the value 0, as the stores say.
-
-        Returns:
-          (inputs, [(which part, its width), ..]).
-        """
-        widths: list[tuple[int, int]] = []
-
-        def widen(part: PyTree) -> PyTree:
-            if not _of_tokens(part):
-                return part
-            place, needed = len(widths), part.indices.rows.shape[1]
-            there = [w for at, w in self._widths if at == place and needed <= w <= 2 * needed]
-            width = min(there) if there else size_class(needed)
-            widths.append((place, width))
-            return SparseFeatures(*(_wide(leaf, width) for leaf in part))
-
-        return jax.tree.map(widen, inputs, is_leaf=_sparse), widths
+    return jax.tree.map(widen, inputs, is_leaf=_sparse)
 
 
 def _sparse(part: PyTree) -> bool:
@@ -134,14 +77,14 @@ def _wide(leaf: Ragged, width: int) -> Ragged:
     return Ragged(np.pad(leaf.rows, more, constant_values=leaf.fill), leaf.offsets, leaf.fill)
 
 
-def cut(shapes: Shapes, inputs: PyTree, n: int, batch: int) -> list[np.ndarray]:
+def cut(padding: Padding, inputs: PyTree, n: int, batch: int) -> list[np.ndarray]:
     """Which records go together: those of one size, the longest first.
 
-    A batch has `batch` rows, or a power of two that holds the rest of its size. What is free in it
+    A batch has `batch` rows, or a power of four that holds the rest of its size. What is free in it
     is filled with the next smaller records, which would else be rows of padding.
 
     Args:
-      shapes: of the stream. inputs: of n records. batch: rows, at most.
+      padding: of the structure. inputs: of n records. batch: rows, at most.
 
     Returns:
       Arrays of positions, together 0..n-1.
@@ -151,7 +94,7 @@ def cut(shapes: Shapes, inputs: PyTree, n: int, batch: int) -> list[np.ndarray]:
     if stores:
         longest = np.max([leaf.lengths for leaf in stores], axis=0)
         distinct, places = np.unique(longest, return_inverse=True)
-        sizes = np.array([shapes.length(int(one)) for one in distinct])[places]
+        sizes = np.array([length_class(padding, int(one)) for one in distinct])[places]
         total = np.sum([leaf.lengths for leaf in stores], axis=0)
     order = np.lexsort((np.arange(n), -total, -sizes))
     ends = np.searchsorted(-sizes[order], -sizes[order], side="right")
@@ -164,25 +107,24 @@ def cut(shapes: Shapes, inputs: PyTree, n: int, batch: int) -> list[np.ndarray]:
 
 
 def rows_of_class(rows: int, batch: int) -> int:
-    """Rows rounded up to a power of two, `batch` at most, LEAST_ROWS at least."""
-    return min(batch, max(1 << max(rows - 1, 0).bit_length(), LEAST_ROWS))
+    """Rows rounded up to a power of four, `batch` at most, LEAST_ROWS at least.
+
+    6,000 sentences of 1 to 150 tokens take 16 programs, by powers of two 17.
+    """
+    bits = max(rows - 1, 0).bit_length()
+    return min(batch, max(1 << bits + bits % 2, LEAST_ROWS))
 
 
-def longest_of(inputs: PyTree, which: np.ndarray) -> tuple[int, ...]:
-    """The longest row of each ragged leaf among some records."""
-    return tuple(int(leaf.lengths[which].max(initial=0)) for leaf in ragged_leaves(inputs))
-
-
-def padded_batch(inputs: PyTree, which: np.ndarray, shape: Shape) -> PyTree:
-    """Some records as arrays of a shape; rows that are free repeat the first."""
-    lengths = iter(shape.lengths)
+def padded_batch(padding: Padding, inputs: PyTree, which: np.ndarray, batch: int) -> PyTree:
+    """Some records as arrays of size classes; rows that are free repeat the first."""
 
     def of_leaf(leaf: Ragged | np.ndarray) -> np.ndarray:
         if isinstance(leaf, Ragged):
-            return leaf.padded(which, next(lengths))
+            longest = int(leaf.lengths[which].max(initial=0))
+            return leaf.padded(which, length_class(padding, longest))
         return np.asarray(leaf)[which]
 
-    return padded_rows(jax.tree.map(of_leaf, inputs), shape.rows)
+    return padded_rows(jax.tree.map(of_leaf, inputs), rows_of_class(len(which), batch))
 
 
 Device: TypeAlias = Any
@@ -221,15 +163,13 @@ class _Group(NamedTuple):
     """Records that were encoded together.
 
     Fields:
-      places: of the records in their chunk. batches: (which of them, shape, padded inputs), each.
-      ragged: whether the inputs were. widths: of tokens. unseen: of features that training did not
-        have.
+      places: of the records in their chunk. batches: (which of them, padded inputs), each.
+      ragged: whether the inputs were. unseen: of features that training did not have.
     """
 
     places: np.ndarray
-    batches: list[tuple[np.ndarray, Shape, PyTree]]
+    batches: list[tuple[np.ndarray, PyTree]]
     ragged: bool
-    widths: list[tuple[int, int]]
     unseen: list[UnseenFeatures]
 
 
@@ -280,7 +220,6 @@ class PredictionStream(Iterator[Any]):
         self._encoding, self._problem = model.encoding, model.problem
         bare = self._problem.model._replace(score=None, loss=None)
         self._placed = [jax.device_put((bare, dict(model.weights)), one) for one in self.devices]
-        self._shapes = Shapes(self._problem.padding)
         self._next_device = itertools.cycle(range(len(self.devices)))
         self._sent_shapes: set[tuple] = set()
         self._found = self._run(iter(records))
@@ -402,15 +341,13 @@ class PredictionStream(Iterator[Any]):
         with collected(UnseenFeatures) as unseen:
             inputs = self._encoding.inputs(together(records))
         check_inputs(inputs)
-        inputs, widths = self._shapes.widened(inputs)
+        inputs, padding = widened(inputs), self._problem.padding
         batches = []
-        for which in cut(self._shapes, inputs, len(records), self._batch):
-            rows = rows_of_class(len(which), self._batch)
-            shape = self._shapes.taken(rows, longest_of(inputs, which))
-            padded = padded_batch(inputs, which, shape)
+        for which in cut(padding, inputs, len(records), self._batch):
+            padded = padded_batch(padding, inputs, which, self._batch)
             self._problem.check(padded, None)
-            batches.append((which, shape, padded))
-        return _Group(places, batches, bool(ragged_leaves(inputs)), widths, unseen)
+            batches.append((which, padded))
+        return _Group(places, batches, bool(ragged_leaves(inputs)), unseen)
 
     def _send(self, chunk: _Chunk, group: _Group) -> None:
         """Hand the batches to the devices in turn; nothing is waited for."""
@@ -419,8 +356,7 @@ class PredictionStream(Iterator[Any]):
                 more = f"{one} (later ones of this stream are counted in its .unseen)"
                 warn(more, UnseenFeatures, one.count)
             self.unseen += one.count
-        for which, shape, padded in group.batches:
-            self._shapes.keep(shape, group.widths)
+        for which, padded in group.batches:
             number = next(self._next_device)
             model, weights = self._placed[number]
             self._sent_shapes.add(tuple(np.shape(leaf) for leaf in jax.tree.leaves(padded)))
