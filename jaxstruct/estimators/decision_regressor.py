@@ -11,8 +11,8 @@ from jaxstruct.core.feature_encoding import dense_or_sparse
 from jaxstruct.core.feature_rows import read_rows
 from jaxstruct.core.spec import array
 from jaxstruct.decisions import Decisions, decide, prepare
-from jaxstruct.decisions.encoding import with_instances
 from jaxstruct.decisions.sets import regret_of
+from jaxstruct.decisions.structure import with_instances
 from jaxstruct.estimators.base import ListEstimator, example_weights
 from jaxstruct.estimators.class_rows import scores_of
 

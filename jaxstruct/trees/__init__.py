@@ -10,7 +10,6 @@ from jaxstruct.trees.phrases.bracketing import (
     clean,
     read_tree,
     read_trees,
-    write_indented,
     write_line,
 )
 from jaxstruct.trees.phrases.evaluation import Measure, score, summarise
@@ -64,6 +63,5 @@ __all__ = [
     "tree_outputs",
     "weighted_grammar",
     "words",
-    "write_indented",
     "write_line",
 ]

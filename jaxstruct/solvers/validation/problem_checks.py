@@ -25,7 +25,6 @@ from jaxstruct.core.device import on_device
 from jaxstruct.core.problem import completed
 from jaxstruct.core.slack_search import best_of_levels
 from jaxstruct.core.transposition import (
-    is_linear,
     linear_leaves,
     linear_part,
     scaled,
@@ -67,12 +66,6 @@ CONTRACTS = {
 BEST, DRAWN, MU = 2, 16, 0.5
 SPREAD = 4.0
 """How far apart the scores are: P of size exp(-4) is seen."""
-CERTAIN = 40.0
-"""An output that is ahead by so much is the only one."""
-UNKNOWN = 1e-4
-"""So much of P may be of outputs of which no theta was found that is certain."""
-MOST_CERTAIN = 256
-"""Of so many outputs marginals are taken where one is certain."""
 
 
 def compared_functions(
@@ -139,34 +132,13 @@ def _dtype_of(theta: PyTree) -> jnp.dtype:
     return jnp.result_type(*linear_leaves(theta))
 
 
-def _certain(problem: Problem, theta: PyTree, outputs: PyTree) -> tuple[Array, PyTree]:
-    """(whether theta could be made certain of each output, the marginals there)."""
-    score = jax.vmap(problem.model.score, (None, 0))
-
-    count = jax.tree.leaves(outputs)[0].shape[0]
-
-    def of_one(number: Array) -> tuple[Array, PyTree]:
-        one = jnp.arange(count) == number
-        parts = problem.space.combine(theta, outputs, one.astype(_dtype_of(theta)))
-        certain = jax.tree.map(lambda a, b: b if is_linear(a) else a, theta, parts)
-        scores = score(certain, outputs)
-        ahead = scores[number] - jnp.max(jnp.where(one, -jnp.inf, scores))
-        factor = CERTAIN / jnp.where(ahead > 0, ahead, 1)
-        return ahead > 1e-3, problem.inference.marginals(scaled(certain, factor)).probabilities
-
-    return jax.lax.map(of_one, jnp.arange(min(MOST_CERTAIN, count)))
-
-
 def _marginals_excess(problem: Problem, theta: PyTree, outputs: PyTree, scores: Array) -> Array:
-    """By how much marginals differ from means over P; -1 where these are not known."""
+    """By how much marginals differ from means over P; -1 where these are of other parts."""
     found, shares = problem.inference.marginals(theta).probabilities, jax.nn.softmax(scores)
     mean = problem.space.combine(theta, outputs, shares.astype(_dtype_of(theta)))
     if jax.tree.map(jnp.shape, found) == jax.tree.map(jnp.shape, mean):
         return largest_difference(found, mean)
-    known, parts = _certain(problem, theta, outputs)
-    own = jnp.where(known, shares[: len(known)], 0)
-    mean = jax.tree.map(lambda leaf: jnp.tensordot(own, leaf, 1), parts)
-    return jnp.where(jnp.sum(own) > 1 - UNKNOWN, largest_difference(found, mean), -1)
+    return -jnp.ones(())
 
 
 def inference_excess(
@@ -556,7 +528,7 @@ def check_problem(
         for rule, concerned in broken.items()
     )
     unknown = {rule for rule, value in worst.items() if value < 0}
-    refused |= dict.fromkeys(unknown, "too few outputs are certain for any theta")
+    refused |= dict.fromkeys(unknown, "probabilities are not of the parts of theta")
     order = [*dict.fromkeys([*RULES, *worst])]
     worst = {rule: worst[rule] for rule in order if rule in worst.keys() - unknown}
     report = Report(worst, oracles, faults, examples, draws, refused)

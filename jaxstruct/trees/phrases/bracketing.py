@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from jaxstruct.core.checks import checked_size, text_of
+from jaxstruct.core.checks import text_of
 from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, fold, kind_of
 
 _PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
@@ -141,32 +141,6 @@ def write_line(tree: Tree) -> str:
     return _line(tree, True)
 
 
-def write_indented(tree: Tree, width: int = 80) -> str:
-    """Returns the tree over several lines, as treebanks print it; `read_tree` gives it back.
-
-    A constituent that fits into `width` columns stands on one line; of any other the label stands
-    alone, and each child starts a line two columns further in.
-
-    Raises:
-      ValueError: as `write_line`; the width is no integer >= 0.
-    """
-    checked_size("width", width, 0)
-    lengths = _lengths(tree)
-    lines: list[str] = []
-    waiting = [(tree, 0, 0)]  # node, column, brackets to close after it
-    while waiting:
-        node, column, closing = waiting.pop()
-        start = " " * column
-        if node.is_leaf or column + lengths[id(node)] + closing <= width:
-            lines.append(start + _line(node, node is tree) + ")" * closing)
-            continue
-        lines.append(f"{start}({_label_text(node, node is tree)}")
-        *others, last = node.children
-        waiting.append((last, column + 2, closing + 1))
-        waiting.extend((child, column + 2, 0) for child in reversed(others))
-    return "\n".join(lines)
-
-
 def _line(tree: Tree, may_lack: bool) -> str:
     """The tree on one line; whether its root may lack a label."""
     pieces: list[str] = []
@@ -183,19 +157,6 @@ def _line(tree: Tree, may_lack: bool) -> str:
             for child in reversed(item.children):
                 waiting.extend((child, " "))
     return "".join(pieces)
-
-
-def _lengths(tree: Tree) -> dict[int, int]:
-    """How long each node's one-line text is, by the identity of the node."""
-    lengths: dict[int, int] = {}
-
-    def note(node: Tree, parts: list[int]) -> int:
-        inside = sum(parts) + len(parts) if node.word is None else len(node.word) + 1
-        lengths[id(node)] = len(node.label) + inside + 2
-        return lengths[id(node)]
-
-    fold(tree, note)
-    return lengths
 
 
 def _leaf_text(leaf: Tree) -> str:
