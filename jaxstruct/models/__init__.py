@@ -3,7 +3,6 @@
 from jaxstruct.core.checks import NoOutput
 from jaxstruct.core.prepared import Encoding
 from jaxstruct.core.tables import Explanation, Matrix, Ranking, ranking
-from jaxstruct.models.explanation import explanation_picture
 from jaxstruct.models.store_writing import Store, write_rows, write_sequences, write_trees
 from jaxstruct.models.stream import BadRecord, PredictionStream
 from jaxstruct.models.trained import TrainedModel
@@ -18,7 +17,6 @@ __all__ = [
     "Store",
     "Ranking",
     "TrainedModel",
-    "explanation_picture",
     "ranking",
     "write_rows",
     "write_sequences",
