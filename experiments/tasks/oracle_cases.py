@@ -26,7 +26,7 @@ from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.potentials import grid_edges
 from jaxstruct.kernels import encode_strings, gram_matrix, linear, subsequences
-from jaxstruct.kernels.subsequences import subsequence_features
+from jaxstruct.kernels.substrings import subsequence_features
 from jaxstruct.trees.oracles.inside_outside import rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials

@@ -49,7 +49,7 @@ Table: TypeAlias = Ranking | Matrix | Support
 
 
 class Explanation(NamedTuple):
-    """What a model has learned; its text is a table, `explanation_picture` draws it."""
+    """What a model has learned; its text is a table."""
 
     title: str
     tables: tuple[Table, ...]

@@ -12,8 +12,7 @@ from jaxstruct.kernels.input import (
     precomputed,
 )
 from jaxstruct.kernels.strings import Strings, encode_strings
-from jaxstruct.kernels.subsequences import subsequences
-from jaxstruct.kernels.substrings import mismatch, spectrum, substrings
+from jaxstruct.kernels.substrings import mismatch, spectrum, subsequences, substrings
 
 __all__ = [
     "features_of",

@@ -30,12 +30,13 @@ from jaxstruct.kernels.convolution import (
 )
 from jaxstruct.kernels.points import as_sets, inner_products, squared_norms
 from jaxstruct.kernels.strings import string_gram
-from jaxstruct.kernels.subsequences import subsequences_against, subsequences_kernel
 from jaxstruct.kernels.substrings import (
     mismatch_against,
     mismatch_kernel,
     spectrum_against,
     spectrum_kernel,
+    subsequences_against,
+    subsequences_kernel,
     substrings_against,
     substrings_kernel,
 )

@@ -17,9 +17,6 @@ Losses are of the whole ranking or sample, see `losses`.
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -198,28 +195,11 @@ def _output_sizes(x: SampleInput) -> int:
 _PADDING = Padding(price=PRICE, output_sizes=_output_sizes)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Applied:
-    """A `functools.partial` by what it holds: equal ones share their programs."""
-
-    function: Callable
-    positional: tuple
-    named: tuple[tuple[str, Any], ...]
-
-    def __call__(self, *counts: Array) -> Array:
-        return self.function(*self.positional, *counts, **dict(self.named))
-
-
 def _checked_function(loss: Callable) -> Callable:
     """A loss of counts, or ValueError where it takes others or cannot be compiled."""
     expected = f"loss must be a function (tp, fp, fn, tn) -> a scalar Delta of counts, {OF_JAX}"
     expected = f"{expected}: 1 - tp / jnp.maximum(tp + fn, 1), say; F1 is loss='f1'"
     check_loss_function(loss, expected, *[np.float32] * 4)
-    if isinstance(loss, functools.partial):
-        applied = _Applied(loss.func, loss.args, tuple(sorted(loss.keywords.items())))
-        with contextlib.suppress(TypeError):  # of what has no hash
-            hash(applied)
-            loss = applied
     return loss
 
 
@@ -308,8 +288,7 @@ def sample_labels(
       number_of_features: d.
       loss: "f1", "error_rate", "precision_at" or "recall_at"; or a function (tp, fp, fn, tn) ->
         Delta >= 0 of arrays of counts, 0 where fp and fn are, made of jax.numpy. A function that is
-        another object compiles anew and its programs stay in memory (12 MB a fit): define it once,
-        and give parameters by functools.partial(f, beta=2.0), of which equal ones share programs.
+        another object compiles anew and its programs stay in memory (12 MB a fit): define it once.
       at: of the last two, how many examples are labelled positive.
       dtype: "float32" or "float64".
 

@@ -17,12 +17,12 @@ from jaxstruct.core.contract import Truth
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.forests import Forest
 from jaxstruct.trees.losses import Stratification, true_symbols
-from jaxstruct.trees.oracles.forest_sums import forest_log_partition
 from jaxstruct.trees.oracles.forest_trees import (
     ForestScores,
     ForestTree,
     best_forest_tree,
     chart_of,
+    forest_log_partition,
     nodes_of,
     of_rows,
 )

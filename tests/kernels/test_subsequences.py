@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.kernels import gram_matrix, pairwise_gram, subsequences
-from jaxstruct.kernels.subsequences import subsequence_features
+from jaxstruct.kernels.substrings import subsequence_features
 from tests.kernels.string_examples import (
     ALPHABET,
     encoded,

@@ -15,7 +15,7 @@ from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.processes import ALONE, Processes, RefusedElsewhere
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.placement.joint_buckets import joint_buckets
+from jaxstruct.solvers.prepare import joint_buckets
 
 PROBLEM = chain(4, 3)
 PROBLEM = PROBLEM._replace(padding=dataclasses.replace(PROBLEM.padding, price=1))

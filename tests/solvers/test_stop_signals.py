@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from jaxstruct.solvers.loop.stop_signals import stop_signals
+from jaxstruct.solvers.checkpoints.session import stop_signals
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
