@@ -78,15 +78,18 @@ def check_best(listed: Listed, output: Any, score: Any, *options: Any, **more: A
 
 
 def check_best_wrong(
-    listed: Listed, y: Sequence[np.ndarray], output: Any, score: Any, tolerance: float
-) -> None:
-    """The best output of every case but y, of each case [P]; -1 throughout where there is none."""
+    listed: Listed, y: Sequence[np.ndarray], output: Any, score: Any, tolerance: float,
+    none: int | None = -1,
+) -> None:  # fmt: skip
+    """The best output of every case but y, of each case [P]; see `check_k_best` for none."""
     rest = [
         np.where((outputs != own).any(axis=1), F, -np.inf)
         for outputs, F, own in zip(listed.outputs, listed.scores, y, strict=True)
     ]
     any_of_equals = np.zeros(len(rest), bool)
-    check_best(listed._replace(scores=rest, tied=any_of_equals), output, score, tolerance)
+    check_best(
+        listed._replace(scores=rest, tied=any_of_equals), output, score, tolerance, none=none
+    )
 
 
 def check_levels(
