@@ -110,18 +110,6 @@ def test_the_contract():
         assert not report.faults, report
 
 
-@pytest.mark.thorough
-def test_sparse_and_dense_queries_have_one_optimum():
-    rows, relevances = queries(2, 8)
-    data = [R.prepare(each, relevances) for each in (rows, named(rows))]
-    found = [js.fit(*each, C=10.0, tolerance=1e-4) for each in data]
-    assert found[0].primal >= found[1].dual and found[1].primal >= found[0].dual
-    ranked = js.trained(data[0], found[0]).predict(rows)
-    assert ranked == js.trained(data[1], found[1]).predict(named(rows))
-    scores = [x @ np.asarray(found[0].weights["weights"]) for x in rows]
-    assert ranked == [np.argsort(np.argsort(own)).tolist() for own in scores]
-
-
 def test_perturbed_losses_work_and_sums_are_refused():
     """What needs the best ranking alone works."""
     data = R.prepare(*queries(3, 6))

@@ -22,7 +22,16 @@ from jaxstruct.alignments.potentials import (
 )
 from tests.alignments.oracles.truth import STEP, every, score
 from tests.core.derivatives import assert_derivatives
-from tests.lib.enumeration import Listed, check_alone, check_best, check_k_best, check_samples
+from tests.lib.enumeration import (
+    Listed,
+    check_alone,
+    check_best,
+    check_k_best,
+    check_samples,
+    check_sums,
+    check_used,
+    flat,
+)
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 
@@ -34,7 +43,7 @@ LOCAL = pytest.mark.parametrize("local", [True, False])
 
 @cache
 def counts(m, n, local):
-    """([A, M N + 2] pairs, runs, later letters of runs, [A, M + N + 2] all alignments)."""
+    """([A, M N + 2] how often all alignments use each potential, [A, M + N + 2] what they are)."""
     rows, outputs = [], []
     for operations, begin in every(m, n, local):
         used, opened, later, before = np.zeros((M, N)), 0, 0, None
@@ -45,19 +54,20 @@ def counts(m, n, local):
             else:
                 opened, later = opened + (kind != before), later + (kind == before)
             i, j, before = i + STEP[kind][0], j + STEP[kind][1], kind
-        rows.append([*used.ravel(), opened, later])
+        rows.append([*used.ravel(), -opened, -later])
         outputs.append([*operations, *[PADDING] * (M + N - len(operations)), *begin])
     return np.array(rows, float), np.array(outputs)
 
 
 def listed(potentials, lengths, local):
-    """(all alignments of all pairs; any of equals, the counts of each)."""
-    pairs, opened, later = (np.asarray(leaf, float) for leaf in potentials)
-    w = np.concatenate([pairs.reshape(len(pairs), -1), -opened[:, None], -later[:, None]], axis=1)
+    """(all alignments of all pairs, any of equals; a case -> its counts)."""
     each = [counts(*size, local) for size in lengths.tolist()]
+    w = flat(potentials, 1).astype(float)
+    w[w == -np.inf] = -1e9  # of a pair that is forbidden
     F = [used @ own for own, (used, _) in zip(w, each, strict=True)]
+    F = [np.where(one < -1e8, -np.inf, one) for one in F]
     outputs = [every for _, every in each]
-    return Listed(outputs, F, np.zeros(len(F), bool)), [used for used, _ in each]
+    return Listed(outputs, F, np.zeros(len(F), bool)), lambda i: each[i][0]
 
 
 def cases(dtype, integers, linear=False, seed=0, count=CASES):
@@ -94,12 +104,6 @@ def together(local):
     return jax.jit(jax.vmap(answers))
 
 
-def as_counts(slope):
-    """[n, M N + 2] what the gradient of a score counts."""
-    pairs, opened, later = map(np.asarray, slope)
-    return np.column_stack([pairs.reshape(len(pairs), -1), -opened, -later])
-
-
 EACH = [("float64", False, False), ("float32", True, True), ("float64", True, False),
         ("float64", False, True)]  # fmt: skip
 
@@ -108,7 +112,7 @@ def test_counts_are_the_scores_letter_by_letter():
     """What `counts` counts, against `score`."""
     potentials, _ = cases("float64", False)
     one = jax.tree.map(lambda leaf: leaf[0], potentials)
-    w = np.array([*one.pairs.ravel(), -one.gap_open, -one.gap_extend])
+    w = np.array([*one.pairs.ravel(), one.gap_open, one.gap_extend])
     for m, n, local in ((M, N, True), (M, N, False), (2, 0, True)):
         wanted = [score(*one, *output) for output in every(m, n, local)]
         np.testing.assert_allclose(counts(m, n, local)[0] @ w, wanted, rtol=0, atol=1e-12)
@@ -121,7 +125,7 @@ def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local)
     potentials, lengths = cases(dtype, integers, linear)
     keys = jax.random.split(jax.random.key(0), CASES)
     found = jax.device_get(together(local)(potentials, lengths, keys))
-    everything, used = listed(potentials, lengths, local)
+    everything, uses = listed(potentials, lengths, local)
     best, ranked, tables = found["best"], found["k best"], found["marginals"]
     assert best.score.dtype == ranked.score.dtype == dtype
     assert best.operations.dtype == best.begin.dtype == np.int32
@@ -132,19 +136,11 @@ def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local)
     for one, many in zip(best[:2], ranked[:2], strict=True):
         np.testing.assert_array_equal(one, many[:, 0])
     assert {PAIR, DELETE, INSERT} <= set(np.unique(best.operations))
-    whole = np.concatenate([best.operations, best.begin], axis=1)
-    places = [everything.places(i, own[None])[0] for i, own in enumerate(whole)]
-    own = [each[place] for each, place in zip(used, places, strict=True)]
-    np.testing.assert_array_equal(as_counts(found["used"]), own)
-    log_z = np.array([np.logaddexp.reduce(F) for F in everything.scores])
-    p = [np.exp(F - one) for F, one in zip(everything.scores, log_z, strict=True)]
-    expected = [one @ each for one, each in zip(p, used, strict=True)]
-    tolerance = 1e-10 if dtype == "float64" else 2e-4
-    for value in (found["sums"][0], tables.log_partition):
-        np.testing.assert_allclose(value, log_z, rtol=tolerance, atol=tolerance)
-    of_tables = as_counts((tables.pairs, -tables.opened, -tables.later))
-    for table in (of_tables, as_counts(found["sums"][1])):
-        np.testing.assert_allclose(table, expected, rtol=0, atol=4 * tolerance)
+    check_used(everything, uses, (best.operations, best.begin), found["used"])
+    own = AlignmentPotentials(tables.pairs, -tables.opened, -tables.later)
+    close = 1e-10 if dtype == "float64" else 2e-4
+    for log_z, slope in (found["sums"], (tables.log_partition, own)):
+        check_sums(everything, uses, log_z, slope, close, close, close)
     check_samples(everything, found["drawn"])
 
 
