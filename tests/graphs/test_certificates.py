@@ -8,14 +8,13 @@ labels from all vertices of the local polytope as well.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import jaxstruct as js
 from jaxstruct.graphs.marginals import marginal_outputs
-from tests.graphs.structure_cases import Graphs, Options, flat, random_graphs
+from tests.graphs.structure_cases import Graphs, Options, Written, filled_up, flat, random_graphs
 from tests.lib.thorough import repeats
 from tests.solvers.cases import of_slack
 from tests.truth.formulations import primal_value, problem
@@ -28,39 +27,25 @@ KINDS = ("complete", "tree", "cycle", "any", "complete")
 """The first one has four nodes, so that all runs are of one padded shape."""
 
 
-class Written(NamedTuple):
-    """A training problem with every constraint: see `tests.truth.formulations`."""
+def optimum(written: Written, formulation: str, C: float, near: np.ndarray) -> float:
+    """The least P, by the independent solver on the constraints that bind.
 
-    features: np.ndarray
-    losses: np.ndarray
-    truths: list[int]
-
-    def primal(self, formulation: str, w: np.ndarray, C: float) -> float:
-        """P(w)."""
-        return primal_value(formulation, w, *self, C)
-
-    def optimum(self, formulation: str, C: float, near: np.ndarray) -> float:
-        """The least P, by the independent solver on the constraints that bind.
-
-        Those that weights `near` the optimum violate most come first, then what the solver's own
-        weights violate, until that is nothing.
-        """
-        rows = np.arange(len(self.truths))
-        held = np.array(self.truths)[:, None]
-        w, least = near, -np.inf
-        for _ in range(MOST_ROUNDS):
-            data = problem(formulation, *self, C)
-            worst = np.argsort(-(data.b - data.s * (data.dpsi @ w)), axis=1, kind="stable")
-            held = np.concatenate([held, worst[:, :FEW]], axis=1)
-            part = Written(
-                self.features[rows[:, None], held], self.losses[rows[:, None], held],
-                [0] * len(rows),
-            )  # fmt: skip
-            truth = solve_primal(formulation, *part, C)
-            w, least = truth.w, truth.objective
-            if self.primal(formulation, w, C) <= least + 1e-7 * max(1, abs(least)):
-                return least
-        raise RuntimeError("constraints are still violated")
+    Those that weights `near` the optimum violate most come first, then what the solver's own
+    weights violate, until that is nothing.
+    """
+    rows = np.arange(len(written.truths))
+    held = np.array(written.truths)[:, None]
+    w = near
+    for _ in range(MOST_ROUNDS):
+        data = problem(formulation, *written, C)
+        worst = np.argsort(-(data.b - data.s * (data.dpsi @ w)), axis=1, kind="stable")
+        held = np.concatenate([held, worst[:, :FEW]], axis=1)
+        parts = (each[rows[:, None], held] for each in written[:2])
+        truth = solve_primal(formulation, *parts, [0] * len(rows), C)
+        w, least = truth.w, truth.objective
+        if primal_value(formulation, w, *written, C) <= least + 1e-7 * max(1, abs(least)):
+            return least
+    raise RuntimeError("constraints are still violated")
 
 
 def drawn_graphs(seed: int, S: int) -> Graphs:
@@ -75,24 +60,6 @@ def drawn_graphs(seed: int, S: int) -> Graphs:
     return Graphs(*lists, S, Options())
 
 
-def _filled_up(rows: list[tuple[np.ndarray, np.ndarray]], truths: list[int]) -> Written:
-    """Examples of fewer outputs repeat one of them that is not the true one."""
-    most, features, losses = max(len(psi) for psi, _ in rows), [], []
-    for (psi, costs), place in zip(rows, truths, strict=True):
-        other = (place + 1) % len(psi)
-        fill = np.r_[np.arange(len(psi)), np.full(most - len(psi), other)]
-        features.append(psi[fill])
-        losses.append(costs[fill])
-    return Written(np.stack(features), np.stack(losses), truths)
-
-
-def with_labellings(given: Graphs) -> Written:
-    """Under the Hamming loss."""
-    n = len(given.y)
-    rows = [(given.psi(i)[1], given.losses(i, "hamming")) for i in range(n)]
-    return _filled_up(rows, [given.place(i) for i in range(n)])
-
-
 def with_vertices(given: Graphs) -> Written:
     """The same of the relaxation of two labels."""
     rows, truths = [], []
@@ -101,7 +68,7 @@ def with_vertices(given: Graphs) -> Written:
         costs = np.sum(nodes * (1 - np.eye(2)[y]), axis=(1, 2))
         rows.append((given.psi_of(i, nodes, pairs), costs))
         truths.append(int(np.argmin(costs)))
-    return _filled_up(rows, truths)
+    return filled_up(rows, truths)
 
 
 def _trained(given: Graphs, oracle: str, formulation: str, C: float) -> js.Solution:
@@ -118,8 +85,8 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
     solution = _trained(given, oracle, formulation, C)
     at_end, best = (of_slack(solution), flat(solution.weights))
     certificate, solved = solution.certificate, solution.status.solved
-    labellings = with_labellings(given)
-    true, exact = (labellings.primal(formulation, w, C) for w in (best, at_end))
+    labellings = given.enumerated("hamming")
+    true, exact = (primal_value(formulation, w, *labellings, C) for w in (best, at_end))
     room = 1e-4 * max(1, abs(true))
 
     assert solution.primal >= true - room, "P is below the true one"
@@ -128,11 +95,11 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
     if oracle != "relaxed":
         if certificate.oracle == "exact":
             assert abs(certificate.primal - exact) <= room, "the last P is not the true one"
-        optimum = labellings.optimum(formulation, C, best)
+        least = optimum(labellings, formulation, C, best)
         assert certificate.primal_found <= exact + room, "P as found is above the true one"
-        assert solution.dual <= optimum + room, "D is above the optimum"
-        assert solution.gap >= true - optimum - room, "the gap is less than what w is off by"
-        assert not solved or true - optimum <= TOLERANCE * abs(true) + room, "not converged"
+        assert solution.dual <= least + room, "D is above the optimum"
+        assert solution.gap >= true - least - room, "the gap is less than what w is off by"
+        assert not solved or true - least <= TOLERANCE * abs(true) + room, "not converged"
         assert not solved or oracle == "reweighted", "certified without a bound"
         return solution
     assert solution.dual <= solution.primal + room, "the gap is negative"
@@ -142,11 +109,12 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
         assert risk <= certificate.risk_bound + room, "the risk is not bounded"
     if S == 2 and formulation == "svm1_margin":  # the others are not linear in marginals
         points = with_vertices(given)
-        relaxed, optimum = points.primal(formulation, best, C), points.optimum(formulation, C, best)
+        relaxed, found = (primal_value(formulation, w, *points, C) for w in (best, at_end))
+        least = optimum(points, formulation, C, best)
         assert solution.primal >= relaxed - room, "P is below that of the relaxation"
-        assert certificate.primal_found <= points.primal(formulation, at_end, C) + room
-        assert solution.dual <= optimum + room, "D is above the optimum of the relaxation"
-        assert not solved or relaxed - optimum <= TOLERANCE * abs(relaxed) + room
+        assert certificate.primal_found <= found + room
+        assert solution.dual <= least + room, "D is above the optimum of the relaxation"
+        assert not solved or relaxed - least <= TOLERANCE * abs(relaxed) + room
     return solution
 
 

@@ -17,7 +17,7 @@ from jaxstruct.solvers.objective.most_violated import oracle_for
 from tests.graphs.random_graphs import every_labelling
 from tests.graphs.structure_cases import flat
 from tests.lib.refusals import refused
-from tests.truth.quadratic_program import solve_primal
+from tests.truth.optimum import check_optimum
 
 N, D, L = 12, 3, 3
 SETS = every_labelling(L, 2)
@@ -64,21 +64,13 @@ def test_losses_are_those_counted() -> None:
 )
 def test_the_optimum(formulation: str, loss: str) -> None:
     problem = multi_label(D, L, loss=loss, dtype="float64")
-    solution = js.fit(
-        problem, X, Y, formulation, 5.0, tolerance=1e-6,
-        settings=js.Settings(variant="subspace"), max_passes=3000,
-    )  # fmt: skip
     places = [int(np.flatnonzero((SETS == y).all(axis=1))[0]) for y in Y]
-    truth = solve_primal(
-        formulation, np.stack([psi(x) for x in X]), np.stack([losses(loss, y) for y in Y]),
-        places, 5.0,
-    )  # fmt: skip
-    assert solution.status == js.Status.CONVERGED
-    assert solution.primal == pytest.approx(truth.objective, rel=2e-6)
-    assert solution.dual == pytest.approx(truth.objective, rel=2e-6)
-    found = js.predict(problem, solution, X)
-    scores = np.stack([psi(x) for x in X]) @ flat(solution.weights)
-    np.testing.assert_array_equal(found, SETS[scores.argmax(axis=1)])
+    features = np.stack([psi(x) for x in X])
+    truth = features, np.stack([losses(loss, y) for y in Y]), places
+    check_optimum((problem, X, Y), formulation, 5.0, truth)
+    w = weights_of(problem)
+    found = js.predict(problem, w, X)
+    np.testing.assert_array_equal(found, SETS[(features @ flat(w)).argmax(axis=1)])
 
 
 @jax.jit

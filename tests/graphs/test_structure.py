@@ -18,19 +18,9 @@ from jaxstruct.solvers.objective.most_violated import oracle_for
 from tests.graphs.random_graphs import quick_jit
 from tests.graphs.structure_cases import COSTS, MOST, Graphs, Options, flat, random_graphs
 from tests.lib.refusals import refused
+from tests.truth.optimum import check_optimum
 
-CLOSE = 1e-6
 pytestmark = pytest.mark.usefixtures("x64")
-
-
-def _solved(
-    given: Graphs, problem: js.Problem, formulation: str, C: float,
-    y: js.Ragged | None = None, **inputs: bool,
-):  # fmt: skip
-    return js.fit(
-        problem, given.inputs(**inputs), given.outputs if y is None else y, formulation, C,
-        tolerance=CLOSE, max_passes=3000, settings=js.Settings(variant="subspace"),
-    )  # fmt: skip
 
 
 def drawn(problem: js.Problem) -> dict[str, jax.Array]:
@@ -38,12 +28,6 @@ def drawn(problem: js.Problem) -> dict[str, jax.Array]:
     rng = np.random.default_rng(0)
     shapes = {name: leaf.shape for name, leaf in problem.initial_weights.items()}
     return {name: jnp.asarray(rng.normal(size=shape)) for name, shape in shapes.items()}
-
-
-def _assert_optimal(solution: js.Solution, objective: float) -> None:
-    assert solution.status == js.Status.CONVERGED, solution.message
-    assert solution.primal == pytest.approx(objective, rel=2 * CLOSE)
-    assert solution.dual == pytest.approx(objective, rel=2 * CLOSE)
 
 
 WEIGHTS = (0.0, 2.5)
@@ -85,16 +69,16 @@ def classes_of(given: Graphs) -> list[np.ndarray]:
 @pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
 def test_enumeration_serves_every_formulation(formulation: str) -> None:
     given, problem = enumerated()
-    solution = _solved(given, problem, formulation, 3.0, plans=True)
-    _assert_optimal(solution, given.truth(formulation, 3.0, DEAR_FIRST).objective)
+    data = problem, given.inputs(plans=True), given.outputs
+    check_optimum(data, formulation, 3.0, given.enumerated(DEAR_FIRST))
 
 
 def test_zero_one_by_elimination() -> None:
     """By the level of all wrong labellings, which serves every formulation."""
     given = random_graphs(1, 10, "tree", Options(1, 2))
     problem = given.problem(inference="elimination", loss="zero_one")
-    solution = _solved(given, problem, "svm2_slack", 3.0, plans=True)
-    _assert_optimal(solution, given.truth("svm2_slack", 3.0, "zero_one").objective)
+    data = problem, given.inputs(plans=True), given.outputs
+    check_optimum(data, "svm2_slack", 3.0, given.enumerated("zero_one"))
 
 
 @jax.jit
@@ -125,12 +109,11 @@ def test_nodes_weigh_in_the_loss_as_their_classes_say(
         return total / max(weights.sum(), 1e-9) if normalised else total
 
     weighted = js.graphs.weighted_labels(given.y, classes, given.S)
-    solution = _solved(given, problem, formulation, 4.0, weighted, plans=True)
-    truth = given.truth(formulation, 4.0, weighed)
-    _assert_optimal(solution, truth.objective)
-    assert abs(truth.objective / given.truth(formulation, 4.0, loss).objective - 1) > 0.01
+    data, other = (problem, given.inputs(plans=True), weighted), given.enumerated(loss)
+    check_optimum(data, formulation, 4.0, given.enumerated(weighed))
+    assert not np.allclose(other.losses, given.enumerated(weighed).losses)
     if parts is enumerated:  # every decoder reads theta alone
-        for own in js.predict(problem, solution, given.inputs(plans=True)):
+        for own in js.predict(problem, drawn(problem), given.inputs(plans=True)):
             assert own.min() >= 0 and own.max() < given.S
     y, every = np.full((len(weighted), MOST), -1), np.full((len(weighted), given.S**MOST, MOST), -1)
     for i, own in enumerate(weighted):
@@ -150,8 +133,8 @@ def test_without_a_loss_weights_change_nothing(formulation: str) -> None:
     classes = [np.full(len(y), 2) for y in given.y]
     y = js.graphs.weighted_labels(given.y, classes, 2)
     problem = given.problem(inference="elimination", node_weights=WEIGHTS)
-    solution = _solved(given, problem, formulation, 2.0, y, plans=True)
-    _assert_optimal(solution, given.truth(formulation, 2.0, "hamming").objective)
+    data = problem, given.inputs(plans=True), y
+    check_optimum(data, formulation, 2.0, given.enumerated("hamming"))
 
 
 def test_check_problem_finds_nothing_with_sparse_rows_and_kinds() -> None:
