@@ -25,16 +25,17 @@ from tests.test_every_oracle import CASES
 ROOT = pathlib.Path(__file__).parents[1]
 SIZES = (((65,), "float32"), ((0,), "float32"), ((3, 2), "float32"), ((2, 32), "float64"))
 """The axes of the batch, and the type of numbers."""
-TYPES = tuple(CASES)[:8]
-"""Without rankings, which are sorted; other cases of a type have the same oracles."""
+TYPES, MOST = tuple(CASES)[:8], 7
+"""Without rankings, which are sorted; other cases of a type have the same oracles, and of graphs
+the exact ones, which are first, have recursions."""
 
 
 def _check(call: Callable, given: Any, axes: tuple[int, ...]) -> None:
     """A batch under jit, jit inside, has the answers of its first and last example alone."""
-    batched = functools.reduce(lambda inner, _: jax.vmap(inner), axes, jax.jit(call))
+    batched = functools.reduce(lambda inner, _: jax.vmap(inner), axes, call)
     found = jax.jit(batched)(given)
     for at in {tuple(0 for _ in axes), tuple(size - 1 for size in axes)} if 0 not in axes else ():
-        alone = jax.jit(call)(jax.tree.map(lambda leaf, at=at: leaf[at], given))
+        alone = call(jax.tree.map(lambda leaf, at=at: leaf[at], given))
         jax.tree.map(functools.partial(_close, at), found, alone)
 
 
@@ -57,7 +58,8 @@ def main() -> None:
     random = np.random.default_rng(0)
     for name in TYPES:
         case = CASES[name]()
-        for (axes, dtype), (oracle, call) in itertools.product(SIZES, case.oracles.items()):
+        oracles = {one: jax.jit(call) for one, call in [*case.oracles.items()][:MOST]}
+        for (oracle, call), (axes, dtype) in itertools.product(oracles.items(), SIZES):
             if name == "matchings" and 0 in axes:
                 continue  # JAX cannot read one place of each of no examples
             print(name, oracle, axes, dtype, flush=True)
