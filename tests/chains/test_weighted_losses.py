@@ -27,8 +27,8 @@ WEIGHTS = {
 
 def examples():
     random = np.random.default_rng(0)
-    scorer, tokens = random.normal(size=(6, 3)), random.normal(size=(20, 5, 6))
-    return list(tokens), (tokens @ scorer + random.normal(size=(20, 5, 3))).argmax(axis=2).tolist()
+    scorer, tokens = random.normal(size=(3, 3)), random.normal(size=(4, 3, 3))
+    return list(tokens), (tokens @ scorer + random.normal(size=(4, 3, 3))).argmax(axis=2).tolist()
 
 
 @pytest.mark.parametrize(("weights", "most"), [

@@ -17,10 +17,10 @@ from jaxstruct.kernels import (
     normalised,
     pairwise_gram,
     spectrum,
-    string_grams,
     subsequences,
     substrings,
 )
+from jaxstruct.kernels import strings as string_grams
 from jaxstruct.kernels.input import check_positive_semidefinite
 from jaxstruct.kernels.strings import check_letters
 from jaxstruct.kernels.subsequences import subsequence_features

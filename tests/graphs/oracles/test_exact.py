@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,14 +53,13 @@ from tests.lib.enumeration import (
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 
-WIDTH, K, DRAWS = 3, 4, 100
+WIDTH, K, DRAWS, DRAWN = 3, 4, 400, 60
 DTYPES = pytest.mark.parametrize("dtype", thorough_after(1, ["float64", "float32"]))
 pytestmark = pytest.mark.usefixtures("x64")
 
 
-def by_elimination(graph: GraphPotentials, plan: Elimination, y: jax.Array, key: jax.Array) -> dict:
+def by_elimination(graph: GraphPotentials, plan: Elimination, y: jax.Array) -> dict:
     """All that is said of one graph; y: labels."""
-    draw = jax.vmap(sample_labelling, (None, None, 0))
 
     def score(graph: GraphPotentials, other: bool) -> jax.Array:
         return best_other(graph, plan, y).score if other else best_labelling(graph, plan).score
@@ -71,21 +72,29 @@ def by_elimination(graph: GraphPotentials, plan: Elimination, y: jax.Array, key:
         "other used": jax.grad(score, allow_int=True)(graph, True),
         "sums": jax.value_and_grad(log_partition, allow_int=True)(graph, plan),
         "marginals": marginals(graph, plan),
-        "drawn": draw(graph, plan, jax.random.split(key, DRAWS)),
     }
 
 
-def by_list(graph: GraphPotentials, key: jax.Array) -> dict:
+def by_list(graph: GraphPotentials) -> dict:
     """The same with every labelling of a small graph written down in the program."""
     return {
         "best": best_of_all(graph),
         "k best": k_best_of_all(graph, K),
         "sums": (enumerated_log_partition(graph),),
-        "drawn": jax.vmap(sample_of_all, (None, 0))(graph, jax.random.split(key, DRAWS)),
     }
 
 
 eliminated, enumerated = quick_jit(jax.vmap(by_elimination)), quick_jit(jax.vmap(by_list))
+
+
+def check_drawn(every: Listed, sample: Callable, *given: Any) -> None:
+    """Of some of the graphs."""
+    which = np.random.default_rng(0).permutation(len(every.scores))[:DRAWN]
+    keys = jax.random.split(jax.random.key(1), (DRAWN, DRAWS))
+    many = jax.vmap(sample, (*(None for _ in given), 0))
+    drawn = quick_jit(jax.vmap(many))(*jax.tree.map(lambda leaf: leaf[which], given), keys)
+    chosen = ([part[i] for i in which] for part in every[:2])
+    check_samples(Listed(*chosen, every.tied[which]), drawn)
 
 
 def chosen(which: np.ndarray) -> Cases:
@@ -135,7 +144,6 @@ def check(given: Cases, every: Listed, found: dict, dtype: str, tolerance: float
     np.testing.assert_array_equal(ranked.labels[some, 0], best.labels[some])
     log_z = given.log_partition
     np.testing.assert_allclose(found["sums"][0], log_z, rtol=tolerance, atol=10 * tolerance)
-    check_samples(every, found["drawn"])
 
 
 def check_used(slope: GraphPotentials, found: tuple, which: np.ndarray) -> None:
@@ -149,12 +157,12 @@ def test_elimination_against_enumeration(dtype: str) -> None:
     """y is a best labelling, which makes the two best, or one at random."""
     given, plans = planned()
     assert set(given.kinds) == {"tree", "cycle", "complete", "any", "apart", "grid"}
-    every, n = preferred(given, plans.steps), len(given.cases)
-    random = np.random.default_rng(0)
+    every, random = preferred(given, plans.steps), np.random.default_rng(0)
     places = [F.argmax() if i % 2 else random.integers(len(F)) for i, F in enumerate(every.scores)]
     y = [outputs[place] for outputs, place in zip(every.outputs, places, strict=True)]
-    keys = jax.random.split(jax.random.key(1), n)
-    found = jax.device_get(eliminated(given.cast(dtype), plans, np.array(y, np.int32), keys))
+    batch = given.cast(dtype)
+    found = jax.device_get(eliminated(batch, plans, np.array(y, np.int32)))
+    check_drawn(every, sample_labelling, batch, plans)
     tolerance = 1e-10 if dtype == "float64" else 1e-5
     check(given, every, found, dtype, tolerance)
     other, own = found["other"], found["marginals"]
@@ -175,10 +183,10 @@ def test_lists_against_enumeration(dtype: str) -> None:
     """Without the 3 x 3 grids, cut to six nodes."""
     given = chosen(np.flatnonzero(cases().kinds != "grid"))
     given = given._replace(batch=given.batch._replace(nodes=given.batch.nodes[:, :6]))
-    keys = jax.random.split(jax.random.key(1), len(given.cases))
-    found = jax.device_get(enumerated(given.cast(dtype), keys))
+    batch, every = given.cast(dtype), preferred(given)
     tolerance = 1e-12 if dtype == "float64" else 1e-5
-    check(given, preferred(given), found, dtype, tolerance)
+    check(given, every, jax.device_get(enumerated(batch)), dtype, tolerance)
+    check_drawn(every, sample_of_all, batch)
     case = given.cases[350]
     V, S = case.graph.nodes.shape
     np.testing.assert_allclose(quick_jit(all_scores)(case.graph), case.scores, atol=1e-12)
