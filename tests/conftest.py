@@ -75,7 +75,7 @@ QUICK = {
 }
 """XLA compiles in a tenth to a third of the time so, and programs run 5 to 11 times as long."""
 COSTLIEST = (
-    "test_several_devices.py", "test_readme.py", "test_docs.py",
+    "test_several_devices.py", "test_docs.py",
     "trees/test_structure.py", "solvers/test_agreement.py", "test_compiler_effort.py",
     "estimators/test_structural_classifier.py", "solvers/test_active_slots.py",
     "experiments/machines/test_reference_algorithm.py",

@@ -1,8 +1,7 @@
 """What the compiler makes at full effort, where the tests compile with the least effort.
 
-Every recursion of the oracles once more at full effort, on the random cases of their own tests:
-there the answers at the least effort are held against enumeration, here the answers at full effort
-against those. CKY is the search for the best tree of a level with one level for all.
+The oracles with recursions once more at full effort: the tests of their rooms hold the answers at
+the least effort against enumeration, here those at full effort stand against these.
 """
 
 from __future__ import annotations
@@ -11,52 +10,21 @@ import os
 import pathlib
 import subprocess
 import sys
-from functools import partial
 
 import jax
 import numpy as np
 import pytest
 
-from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
-from jaxstruct.alignments.potentials import AlignmentPotentials
-from jaxstruct.chains.oracles.decoding import k_best, viterbi
-from jaxstruct.chains.oracles.hamming_levels import best_of_levels
-from jaxstruct.chains.oracles.sums import marginals
-from jaxstruct.trees.oracles.inside_outside import rule_marginals
-from jaxstruct.trees.oracles.k_best_trees import k_best_trees, tree_levels
-from tests.chains.oracles import truth as chains
 from tests.solvers.cases import random_case
-from tests.trees.oracles import truth as trees
+from tests.test_every_oracle import CASES
 
 ROOT = pathlib.Path(__file__).parents[1]
-FEW_TOKENS = trees.SMALL._replace(tokens=3)
 OPTIMISED = {"xla_backend_optimization_level": 3}
-CHAIN = {
-    "viterbi": viterbi,
-    "k best": partial(k_best, k=2),
-    "marginals": marginals,
-    "levels": best_of_levels,
-}
-TREE = {
-    "k best": partial(k_best_trees, k=2),
-    "marginals": rule_marginals,
-    "levels": partial(tree_levels, levels=FEW_TOKENS.tokens),
-}
-
-
-def assert_the_same(oracle, *several):
-    """Integers equal where sums are exact, and nearly everywhere; floats to single precision.
-
-    Args:
-      several: (arguments, [n] bool: tied) of equal shapes.
-    """
-    lowered = jax.jit(oracle).lower(*several[0][0])
-    quick, full = lowered.compile(), lowered.compile(OPTIMISED)
-    for arguments, tied in several:
-        assert_equal_answers(quick(*arguments), full(*arguments), tied)
+COUNT = 200
 
 
 def assert_equal_answers(quick, full, tied):
+    """Integers equal where sums are exact, and nearly everywhere; floats to single precision."""
     quick, full = jax.tree.map(np.asarray, (quick, full))
     finite = 0
     for a, b in zip(jax.tree.leaves(quick), jax.tree.leaves(full), strict=True):
@@ -73,47 +41,23 @@ def assert_equal_answers(quick, full, tied):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "name, number", [("viterbi", 2), ("k best", 7), ("marginals", 2), ("levels", 7)]
-)
-def test_chain_oracles(name, number):
-    """The recursion is shared: varying tables in both orders once, then the oracles in turns."""
-    given = chains.cases(*chains.STRUCTURES[number].values)
-    potentials = chains.as_dtype(given.potentials, "float32")
-    arguments = potentials, given.length
-    if name == "levels":
-        random = np.random.default_rng(0)
-        lines = random.integers(-2, 3, (2, len(given.length), 6)).astype(np.float32)
-        arguments = potentials, given.y_true, given.length, lines[0], np.abs(lines[1])
-    assert_the_same(jax.vmap(CHAIN[name]), (arguments, given.tied))
+    "name", ["chains of triples", "chains of steps", "trees of spans", "global alignments",
+             "local alignments"],
+)  # fmt: skip
+def test_oracles(name):
+    """Half of the potentials are integers."""
+    case, random, tied = CASES[name](), np.random.default_rng(0), np.arange(COUNT) % 2 == 0
 
+    def drawn(leaf):
+        numbers = random.normal(size=(COUNT, *np.shape(leaf)))
+        numbers[tied] = np.round(numbers[tied])
+        return numbers.astype(np.float32)
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", TREE)
-def test_tree_oracles(name):
-    """Odd seeds have integer potentials."""
-    several = []
-    for seed in (2, 3):
-        given = trees.cases(trees.OWN, FEW_TOKENS, seed)
-        potentials = trees.as_dtype(given.potentials, "float32")
-        axes, arguments = [None, given.axes, 0], [given.rules, potentials, given.length]
-        if name == "levels":
-            axes.insert(2, 0)
-            counts = np.random.default_rng(0).random((50, *potentials.spans.shape[1:])) < 0.5
-            arguments.insert(2, counts)
-        several.append((arguments, np.full(50, seed % 2 == 1)))
-    assert_the_same(jax.vmap(TREE[name], tuple(axes)), *several)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("oracle", [global_alignment, local_alignment])
-def test_alignment_oracles(oracle):
-    random, count = np.random.default_rng(0), 600
-    tied = np.arange(count) % 2 == 0
-    pairs, gaps = random.normal(size=(count, 6, 5)), random.normal(0.4, 0.5, (2, count))
-    pairs[tied], gaps[:, tied] = np.round(pairs[tied]), np.round(gaps[:, tied])
-    potentials = AlignmentPotentials(*(leaf.astype(np.float32) for leaf in (pairs, *gaps)))
-    lengths = random.integers(0, [7, 6], (count, 2)).astype(np.int32)
-    assert_the_same(jax.vmap(oracle), ((potentials, lengths), tied))
+    given = jax.tree.map(drawn, case.potentials)
+    one = jax.vmap(lambda p: {oracle: call(p) for oracle, call in case.oracles.items()})
+    lowered = jax.jit(one).lower(given)
+    quick, full = lowered.compile(), lowered.compile(OPTIMISED)
+    assert_equal_answers(quick(given), full(given), tied)
 
 
 TRAINING = """

@@ -13,7 +13,7 @@ from jaxstruct.alignments.structure import (
     alignment_inputs,
     alignment_outputs,
 )
-from tests.alignments.oracles.test_pairwise import STEP, every
+from tests.alignments.oracles.truth import STEP, every
 
 
 class AlignedPairs(NamedTuple):

@@ -224,7 +224,7 @@ def test_sparseness_of_alignments(gaps):
 
 
 def check(change, mode="global"):
-    """What `fit` asks first, of two pairs with one leaf changed."""
+    """What `fit` asks first, of two pairs with something changed."""
     firsts, seconds = [np.array([0, 1]), np.array([2, 2, 0])], [np.array([1]), np.array([0, 2])]
     x = padded_inputs(firsts, seconds, (3, 2))
     y = padded_outputs([np.array([1, 0]), np.array([0, 0, 1])], None, 5)
@@ -232,60 +232,42 @@ def check(change, mode="global"):
     pairwise_alignment(3, mode=mode).check(x, y)
 
 
-def with_leaf(which, name, place, value):
-    def change(x, y):
-        getattr((x, y)[which], name)[place] = value
-        return x, y
-
-    return change
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (with_leaf(0, "first", (0, 1), 3), r"inputs.first\[0, 1\] is 3: expected 0..2, the"),
-        (with_leaf(0, "second", (1, 0), -1), r"inputs.second\[1, 0\] is -1: expected 0..2"),
-        (with_leaf(0, "lengths", (1, 0), 0), r"inputs.lengths\[1\] is .0, 2.: expected 1..3"),
-        (with_leaf(0, "lengths", (0, 1), 2), r"inputs.second\[0, 1\] is -1: expected 0..2"),
-        (with_leaf(1, "operations", (0, 1), 1), "covers the 1 letters .*; it covers 0..-1"),
-        (with_leaf(1, "operations", (1, 3), 2), "the 2 letters of the second .* 0..2"),
-        (with_leaf(1, "operations", (0, 4), 0), r"ions\[0, 4\] is 0: expected .* then PADDING"),
-        (with_leaf(1, "operations", (0, 0), 7), r"outputs.operations\[0, 0\] is 7: expected"),
-        (lambda x, y: (x, y._replace(operations=y.operations[:, :4])), "n = 2, width = 5"),
-        (lambda x, y: (x._replace(second=x.second[:, 0]), y), r"second must be \[n = 2, N\]"),
-        (lambda x, y: (tuple(x), y), "must be an AlignmentInput"),
-        (lambda x, y: (x, (y.operations, y.begin)), "AlignmentOutput"),
-    ],
-)
-def test_bad_training_sets(change, message):
-    refused(message, check, change)
-
-
-def test_a_global_alignment_begins_at_the_first_letters():
-    """A local one need not; the operations then fit in both."""
-
+def test_training_sets_that_do_not_fit():
     def late(x, y):
-        y.operations[0] = [0, -1, -1, -1, -1]
-        y.begin[0] = [1, 0]
+        y.operations[0], y.begin[0] = [0, -1, -1, -1, -1], [1, 0]
         return x, y
 
     refused("covers the 2 letters of the first sequence; it covers 1..1", check, late)
-    check(late, mode="local")
+    check(late, mode="local")  # need not begin at the first letters
+    for name, place, value, message in (
+        ("first", (0, 1), 3, r"inputs.first\[0, 1\] is 3: expected 0..2, the"),
+        ("second", (1, 0), -1, r"inputs.second\[1, 0\] is -1: expected 0..2"),
+        ("lengths", (1, 0), 0, r"inputs.lengths\[1\] is .0, 2.: expected 1..3"),
+        ("operations", (0, 1), 1, "covers the 1 letters .*; it covers 0..-1"),
+        ("operations", (1, 3), 2, "the 2 letters of the second .* 0..2"),
+        ("operations", (0, 4), 0, r"ions\[0, 4\] is 0: expected .* then PADDING"),
+        ("operations", (0, 0), 7, r"outputs.operations\[0, 0\] is 7: expected"),
+    ):
+
+        def change(x, y, name=name, place=place, value=value):
+            getattr(x if name in x._fields else y, name)[place] = value
+            return x, y
+
+        refused(message, check, change)
+    cut = lambda x, y: (x, y._replace(operations=y.operations[:, :4]))  # noqa: E731
+    refused("n = 2, width = 5", check, cut)
+    refused("must be an AlignmentInput", check, lambda x, y: (tuple(x), y))
+    refused("AlignmentOutput", check, lambda x, y: (x, (y.operations, y.begin)))
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"mode": "semi"}, "mode is 'semi'"),
-        ({"gaps": "log"}, "gaps is 'log'"),
-        ({"loss": "hamming"}, "loss is 'hamming'"),
-        ({"alphabet_size": 0}, "alphabet_size"),
+def test_options_that_do_not_fit():
+    for options, message in (
+        ({"mode": "semi"}, "mode is 'semi'"), ({"gaps": "log"}, "gaps is 'log'"),
+        ({"loss": "hamming"}, "loss is 'hamming'"), ({"alphabet_size": 0}, "alphabet_size"),
         ({"symmetric": None}, "symmetric must be True or False, got None"),
         ({"dtype": int}, 'dtype must be "float32" or "float64"'),
-    ],
-)
-def test_options_that_do_not_fit(options, message):
-    refused(message, pairwise_alignment, **({"alphabet_size": 3} | options))
+    ):  # fmt: skip
+        refused(message, pairwise_alignment, **{"alphabet_size": 3} | options)
 
 
 def test_builders_name_what_does_not_fit():

@@ -16,6 +16,7 @@ from jaxstruct.assignments.potentials import MatchingTheta
 from jaxstruct.core.padding import padded
 from tests.assignments.cases import cases, examples, listed, losses, matchings
 from tests.lib.refusals import refused
+from tests.lib.structures import Every, check_oracles
 from tests.losses.perturbed_steps import check_perturbed_loss_falls
 from tests.truth.optimum import check_optimum
 
@@ -47,22 +48,17 @@ def test_loss_augmented_matchings_are_the_best_of_all(unmatched, loss):
     true = np.array(
         [every.outputs[i][random.choice(np.flatnonzero(every.scores[i] > -np.inf))] for i in kept]
     )
-    problem = js.assignments.assignment(1, unmatched=unmatched, loss=loss)
     theta = jax.tree.map(lambda leaf: leaf[kept], theta_of(given, unmatched))
-    decode = jax.jit(
-        jax.vmap(jax.vmap(problem.oracles.loss_augmented_decode, (None, None, 0)), (0, 0, None))
-    )
-    scales = np.array([0, 0.25, 0.5, 1, 2, 10], np.float32)
-    found = np.asarray(decode(theta, jnp.asarray(true, jnp.int32), scales))
-    deltas = jax.jit(jax.vmap(jax.vmap(problem.model.loss, (None, 0))))(true, found)
-    for at, i in enumerate(kept):
-        r, c = given.sizes[i]
-        costs = losses(loss, true[at, :r], every.outputs[i][:, :r], c)
-        for y, scale, delta in zip(found[at], scales, np.asarray(deltas[at]), strict=True):
-            value = every.scores[i] + scale * costs
-            (place,) = np.flatnonzero((every.outputs[i] == y).all(axis=1))
-            np.testing.assert_allclose(value[place], value.max(), rtol=1e-5, atol=1e-5)
-            np.testing.assert_allclose(delta, costs[place], rtol=1e-6)
+
+    def of(at: int) -> Every:
+        outputs, F = (each[kept[at]] for each in (every.outputs, every.scores))
+        r, c = given.sizes[kept[at]]
+        (place,) = np.flatnonzero((outputs == true[at]).all(axis=1))
+        return Every(outputs, F, losses(loss, true[at, :r], outputs[:, :r], c), place)
+
+    problem = js.assignments.assignment(1, unmatched=unmatched, loss=loss)
+    scales = (0, 0.25, 0.5, 1, 2, 10)
+    check_oracles(problem, theta, jnp.asarray(true, jnp.int32), of, 2e-5, scales)
 
 
 def test_the_contract():

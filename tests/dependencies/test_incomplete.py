@@ -13,6 +13,7 @@ from tests.dependencies.cases import prepared, treebank
 from tests.dependencies.oracles.truth import labelled_trees
 from tests.lib.incomplete import check_completions, check_same_as_fit, check_training
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 
 pytestmark = pytest.mark.usefixtures("x64")
 LABELS = "pq"
@@ -70,7 +71,7 @@ def test_what_agrees_is_found_and_costs_nothing(projective: bool, labels: str, d
     check_completions(data, outputs_of(known, labels, projective, bool(labels)))
 
 
-@pytest.mark.parametrize("labels", ["", LABELS])
+@pytest.mark.parametrize("labels", thorough_after(1, [LABELS, ""]))
 def test_training_ends_at_a_critical_point(labels: str) -> None:
     sentences, trees = treebank(2, 9, 3, labels=labels, projective=True)
     known = partly(trees)
@@ -82,8 +83,7 @@ def test_training_ends_at_a_critical_point(labels: str) -> None:
     check_same_as_fit(whole, prepared(sentences, single, classes=LABELS, dtype="float64"), 5.0)
 
 
-@pytest.mark.parametrize("objective", ["svm1_margin", "log_loss"])
-def test_the_parser_learns_from_half_of_the_heads(objective: str) -> None:
+def test_the_parser_learns_from_half_of_the_heads() -> None:
     sentences = [[("the", "D"), (noun, "N"), ("saw", "V"), ("a", "D"), (noun, "N")]
                  for noun in ("dog", "cat", "man") * 4]  # fmt: skip
     tree = [(2, "det"), (3, "subject"), (0, "root"), (5, "det"), (3, "object")]
@@ -93,7 +93,7 @@ def test_the_parser_learns_from_half_of_the_heads(objective: str) -> None:
          for (head, label), (h, r) in zip(tree, random.integers(0, 2, (5, 2)), strict=True)]
         for _ in sentences
     ]  # fmt: skip
-    model = js.estimators.DependencyParser(C=10.0, objective=objective).fit(sentences, known)
+    model = js.estimators.DependencyParser(C=10.0).fit(sentences, known)
     assert model.status_ is js.Status.CONVERGED
     assert model.score(sentences, [tree] * len(sentences)) > 0.9
 

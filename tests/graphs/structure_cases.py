@@ -12,7 +12,6 @@ from jaxstruct.core.types import SparseFeatures
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
 from tests.graphs.random_graphs import every_labelling, random_edges
-from tests.truth.quadratic_program import Truth, solve_primal
 
 COSTS = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
 """Asymmetric; nodes of label 2 are left out."""
@@ -109,17 +108,29 @@ class Graphs(NamedTuple):
         labels = every_labelling(len(self.nodes[i]), self.S)
         return int(np.flatnonzero((labels == self.y[i]).all(axis=1))[0])
 
-    def truth(self, formulation: str, C: float, loss: Loss) -> Truth:
-        """The optimum by an independent solver; graphs of fewer labellings repeat one of them."""
-        features, losses, places = [], [], [self.place(i) for i in range(len(self.y))]
-        most = max(len(every_labelling(len(y), self.S)) for y in self.y)
-        for i, place in enumerate(places):
-            psi, costs = self.psi(i)[1], self.losses(i, loss)
-            other = (place + 1) % len(psi)  # a constraint that is there anyhow
-            fill = np.r_[np.arange(len(psi)), np.full(most - len(psi), other)]
-            features.append(psi[fill])
-            losses.append(costs[fill])
-        return solve_primal(formulation, np.stack(features), np.stack(losses), places, C)
+    def enumerated(self, loss: Loss) -> Written:
+        """All labellings as `tests.truth` takes them."""
+        rows = [(self.psi(i)[1], self.losses(i, loss)) for i in range(len(self.y))]
+        return filled_up(rows, [self.place(i) for i in range(len(self.y))])
+
+
+class Written(NamedTuple):
+    """A training problem with every constraint: see `tests.truth.formulations`."""
+
+    features: np.ndarray
+    losses: np.ndarray
+    truths: list[int]
+
+
+def filled_up(rows: list[tuple[np.ndarray, np.ndarray]], truths: list[int]) -> Written:
+    """Examples of fewer outputs repeat one of them that is not the true one."""
+    most, features, losses = max(len(psi) for psi, _ in rows), [], []
+    for (psi, costs), place in zip(rows, truths, strict=True):
+        other = (place + 1) % len(psi)
+        fill = np.r_[np.arange(len(psi)), np.full(most - len(psi), other)]
+        features.append(psi[fill])
+        losses.append(costs[fill])
+    return Written(np.stack(features), np.stack(losses), truths)
 
 
 def flat(weights: dict[str, np.ndarray]) -> np.ndarray:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.core.contract import Incomplete, Truth
-from jaxstruct.core.padding import padded
+from jaxstruct.core.contract import Incomplete
+from tests.lib.incomplete import check_completions, check_same_as_fit, check_training
 from tests.lib.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -37,14 +35,6 @@ def tables(labels: list) -> np.ndarray:
 EVERY = np.array([*itertools.product(range(3), repeat=4)])
 
 
-def scores(w: dict, nodes: np.ndarray) -> np.ndarray:
-    """[81] F of every labelling."""
-    unary = nodes @ np.asarray(w["nodes"])
-    pairs = np.asarray(w["pairs"])[0]
-    F = unary[np.arange(4), EVERY].sum(axis=1)
-    return F + sum(pairs[EVERY[:, a], EVERY[:, b]] for a, b in EDGES)
-
-
 def costs(loss: object, possible: np.ndarray) -> np.ndarray:
     """[81] Delta of every labelling."""
     table = COSTS if loss is COSTS else 1 - np.eye(3)
@@ -52,51 +42,35 @@ def costs(loss: object, possible: np.ndarray) -> np.ndarray:
     return each[np.arange(4), EVERY].sum(axis=1)
 
 
+def outputs_of(labels: list, loss: object):
+    """All labellings, which agree, and Delta of each; see `tests.lib.incomplete`."""
+
+    def of(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        possible = tables(labels[i])
+        return EVERY, possible[np.arange(4), EVERY].all(axis=1), costs(loss, possible)
+
+    return of
+
+
 @pytest.mark.parametrize("loss", ["hamming", COSTS], ids=["hamming", "costs"])
-@pytest.mark.parametrize("inference", ["elimination", "enumeration", "reweighted"])
-def test_the_objective_is_as_defined(inference: str, loss) -> None:
+@pytest.mark.parametrize("inference", ["elimination", "enumeration"])
+def test_what_agrees_is_found_and_the_objective_is_as_defined(inference: str, loss) -> None:
     given, labels = graphs(0, 8)
     options = {"inference": inference, "loss": loss, "dtype": "float64"}
     plans = inference == "elimination"
+    data = js.graphs.prepare(given, labels, classes=range(3), plans=True, **options)
+    check_completions(data, outputs_of(labels, loss))
     data = js.graphs.prepare(given, labels, classes=range(3), plans=plans, **options)
-    found = js.fit_latent(*data, C=4.0, tolerance=1e-2 if inference == "reweighted" else 1e-5)
-    J = sum(float((np.asarray(leaf) ** 2).sum()) for leaf in jax.tree.leaves(found.weights)) / 2
-    for (nodes, _), own, h in zip(given, labels, found.details.completions, strict=True):
-        F, possible = scores(found.weights, nodes), tables(own)
-        agrees = possible[np.arange(4), EVERY].all(axis=1)
-        assert possible[np.arange(4), h].all()
-        J += 4.0 / 8 * ((F + costs(loss, possible)).max() - F[agrees].max())
-    if inference != "reweighted":
-        assert found.status is js.Status.CONVERGED
-    assert found.primal == pytest.approx(J, rel=1e-9 if plans else 1e-2)
-    course = found.details.trace.objective[~found.details.trace.warm]
-    assert (np.diff(course) <= 0).all()
+    check_training(data, outputs_of(labels, loss), 4.0, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("inference", ["elimination", "enumeration"])
-def test_the_likelihood_is_that_of_all_that_agree(inference: str) -> None:
-    given, labels = graphs(1, 1)
-    data = js.graphs.prepare(
-        given, labels, classes=range(3), plans=True, inference=inference, dtype="float64"
-    )
-    problem, possible = data.problem, tables(labels[0])
-    random = np.random.default_rng(2)
-    w = jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape)),
-                     problem.initial_weights)  # fmt: skip
-    x, _ = padded(problem.padding, data.inputs, data.outputs.output)
-    theta = problem.model.potentials(w, jax.tree.map(lambda leaf: leaf[0], x))
-    V = theta.nodes.shape[0]
-    table = jnp.zeros((V, 3), bool).at[:4].set(possible)
-    truth = Truth(problem.model.complete(theta, table), table)
-    F = scores(w, given[0][0])
-    agrees = possible[np.arange(4), EVERY].all(axis=1)
-    assert EVERY[agrees][F[agrees].argmax()].tolist() == truth.output[:4].tolist()
-    value, slope = jax.value_and_grad(problem.inference.log_loss, allow_int=True)(theta, truth)
-    P, Q = np.exp(F), np.exp(F) * agrees
-    assert float(value) == pytest.approx(np.log(P.sum() / Q.sum()), abs=1e-9)
-    one = np.eye(3)[EVERY]  # [81, 4, 3]
-    wanted = np.tensordot(P / P.sum() - Q / Q.sum(), one, 1)
-    np.testing.assert_allclose(slope.nodes[:4], wanted, atol=1e-9)
+def test_passing_messages_completes_what_is_known() -> None:
+    given, labels = graphs(0, 8)
+    data = js.graphs.prepare(given, labels, classes=range(3), inference="reweighted")
+    found = js.fit_latent(*data, C=4.0, tolerance=1e-2)
+    for own, h in zip(labels, found.details.completions, strict=True):
+        assert tables(own)[np.arange(4), h].all()
+    assert (np.diff(found.details.trace.objective[~found.details.trace.warm]) <= 0).all()
 
 
 def test_estimators_and_refusals() -> None:
@@ -104,7 +78,7 @@ def test_estimators_and_refusals() -> None:
     labels = [random.integers(0, 2, 4).tolist() for _ in range(30)]
     given = [(np.eye(2)[own] + 0.3 * random.normal(size=(4, 2)), EDGES) for own in labels]
     known = [[y if random.random() < 0.5 else None for y in own] for own in labels]
-    ways: list[dict[str, Any]] = [{"plans": True}, {"plans": True, "objective": "log_loss"}, {}]
+    ways: list[dict[str, Any]] = [{"plans": True, "objective": "log_loss"}, {}]
     for options in ways:
         model = js.estimators.GraphLabeller(C=10.0, tol=0.01, **options).fit(given, known)
         assert model.score(given, labels) > 0.9
@@ -120,3 +94,86 @@ def test_estimators_and_refusals() -> None:
     empty = nobody.outputs.known
     none = Incomplete(nobody.outputs.output, js.Ragged(empty.rows & False, empty.offsets))
     refused(r"outputs\[0\] does not agree with what is known", js.fit_latent, *nobody[:2], none)
+
+
+NAMES = "abc"
+KNOWN_SETS: list[Any] = [
+    {"a": True, "b": False}, None, {"a", "c"}, {"c": None, "b": True}, {}, {"a": 1, "b": 0, "c": 1},
+    set(),
+]  # fmt: skip
+"""The last but two is a mapping that names nothing."""
+VALUES = [[1, 0, None], [None] * 3, [1, 0, 1], [None, 1, None], [None] * 3, [1, 0, 1], [0, 0, 0]]
+X = np.random.default_rng(0).normal(size=(len(KNOWN_SETS), 2))
+SETS = np.array([*itertools.product(range(2), repeat=3)])
+
+
+def sets_of(loss: str):
+    """All sets, which agree with `KNOWN_SETS`, and Delta of each; see `tests.lib.incomplete`."""
+
+    def of(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        wrong = np.array([[value not in (None, y) for value, y in zip(VALUES[i], own, strict=True)]
+                          for own in SETS.tolist()])  # fmt: skip
+        ones, zeros = VALUES[i].count(1), VALUES[i].count(0)
+        if loss == "ranking":
+            each = [0.5 / {1: ones, 0: zeros, None: 1}[value] for value in VALUES[i]]
+            delta = wrong @ each if ones and zeros else np.zeros(len(SETS))
+        else:
+            delta = wrong.sum(axis=1) / (3 if loss == "normalised_hamming" else 1)
+        return SETS, ~wrong.any(axis=1), delta
+
+    return of
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("loss", ["hamming", "normalised_hamming", "ranking"])
+def test_sets_that_agree_are_found_and_cost_nothing(loss: str, pairs: bool, dtype: str) -> None:
+    data = js.graphs.prepare_sets(X, KNOWN_SETS, classes=NAMES, loss=loss, pairs=pairs, dtype=dtype)
+    assert isinstance(data.outputs, Incomplete)
+    check_completions(data, sets_of(loss))
+
+
+def test_training_of_sets_ends_at_a_critical_point() -> None:
+    data = js.graphs.prepare_sets(X, KNOWN_SETS, classes=NAMES, dtype="float64")
+    check_training(data, sets_of("hamming"), 5.0, tolerance=1e-5)
+    sets = [{label for label, there in zip(NAMES, row, strict=True) if there} for row in SETS[:7]]
+    named = [{label: label in own for label in NAMES} for own in sets]
+    named[0]["a"] = False
+    whole, known = (
+        js.graphs.prepare_sets(X, own, classes=NAMES, dtype="float64") for own in (sets, named)
+    )
+    table = np.eye(2, dtype=bool)[whole.outputs]
+    np.testing.assert_array_equal(known.outputs, whole.outputs)
+    alike = [whole.problem, whole.inputs, Incomplete(whole.outputs, table)]
+    check_same_as_fit(whole, alike, 5.0)
+
+
+@pytest.mark.parametrize("objective", ["svm1_margin", "log_loss"])
+def test_sets_are_learned_from_half_of_their_labels(objective: str) -> None:
+    random = np.random.default_rng(1)
+    X = random.normal(size=(60, 3))
+    y = (X > 0).astype(int)
+    known = np.where(random.random(y.shape) < 0.5, y, None)
+    model = js.estimators.MultiLabelClassifier(C=10.0, objective=objective).fit(X, known)
+    assert model.status_ is js.Status.CONVERGED
+    assert (model.predict(X) == y).mean() > 0.8
+    again = js.estimators.MultiLabelClassifier(C=10.0, objective=objective)
+    again.fit(X, known, sample_weight=np.ones(60))
+    np.testing.assert_allclose(again.coef_, model.coef_, rtol=1e-6)
+
+
+def test_sets_that_do_not_fit_are_refused() -> None:
+    for rows, words in (
+        ([{"a": 2}, *KNOWN_SETS[1:]], r"labels\[0\]\[0\]: 2 is none of the 2 known classes"),
+        ([{"q": True}, *KNOWN_SETS[1:]], r"labels\[0\]\[0\]: 'q' is none of the 3"),
+        ([{"a": np.nan}, *KNOWN_SETS[1:]], "a missing label"),
+    ):
+        refused(words, js.graphs.prepare_sets, X, rows, classes=NAMES)
+    data = js.graphs.prepare_sets(X, KNOWN_SETS, classes=NAMES, loss="f1")
+    refused("does not add up over labels", js.fit_latent, *data)
+    relaxed = js.graphs.prepare_sets(X, KNOWN_SETS, classes=NAMES, inference="relaxed")
+    refused("does not say what agrees", js.fit_latent, *relaxed)
+    y = [[1, 0, None], [0, 5, 1]]
+    refused(r"labels\[1\]\[1\]: 5", js.estimators.MultiLabelClassifier().fit, X[:2], y)
+    model = js.estimators.MultiLabelClassifier().fit(X, SETS[:7])
+    refused("y must be .* zeros and ones", model.score, X[:2], y)

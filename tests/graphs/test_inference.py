@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 import jaxstruct as js
@@ -161,40 +161,6 @@ def test_the_bound_is_convex_in_the_weights() -> None:
     for share in (0.25, 0.5, 0.75):
         at = share * ends[0] + (1 - share) * ends[1]
         assert of(at)[0] <= share * of(ends[0])[0] + (1 - share) * of(ends[1])[0] + 1e-8
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)])
-def test_training_finds_the_optimum_of_scipy(name: str, truth: Callable) -> None:
-    given, C = mixed(5), 20.0
-
-    def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = truth(given, w)
-        return w @ w / 2 + C / 8 * value, w + C / 8 * gradient
-
-    best = minimize(objective, drawn(given, 0.0), jac=True, tol=1e-12)
-    found = fit_random_field(
-        of_log_loss(problem_of(given), name), given.inputs(plans=True), given.outputs, C,
-        tolerance=1e-8,
-    )  # fmt: skip
-    assert found.status is js.Status.CONVERGED
-    np.testing.assert_allclose(found.objective, best.fun, rtol=1e-10)
-    np.testing.assert_allclose(flat(found.weights), best.x, atol=1e-5)
-
-
-def test_training_with_the_bound_has_one_optimum_above_the_exact_one() -> None:
-    given, C = mixed(6), 10.0
-    problem, found = problem_of(given), []
-    for scale in (0.0, 3.0):
-        start = shaped(problem, drawn(given, scale))
-        found.append(fit_random_field(
-            with_log_loss(problem, "reweighted"), given.inputs(plans=True), given.outputs, C,
-            tolerance=1e-4, start=start,
-        ))  # fmt: skip
-        assert found[-1].status is js.Status.CONVERGED
-    np.testing.assert_allclose(flat(found[0].weights), flat(found[1].weights), atol=1e-3)
-    exact = fit_random_field(problem, given.inputs(plans=True), given.outputs, C)
-    assert found[0].objective > exact.objective + 1e-3
 
 
 def test_other_graphs_of_the_same_class_compile_nothing() -> None:

@@ -73,25 +73,17 @@ def test_graphs_without_edges_fit_and_are_predicted() -> None:
     assert len(found.pairs[0]) == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((X.nodes, Y, 3), "inputs must be a GraphInput"),
-        ((X, Y, 1), "number_of_labels must be at least 2, got 1"),
-        ((X, js.ragged([y * 1.0 for y in Y]), 3), r"outputs must be \[nodes\] integers"),
-        ((X, js.take(Y, np.arange(2)), 3), "outputs must be of n = 5 inputs.nodes, got 2"),
-        ((X, js.ragged([y + 9 for y in Y]), 3), r"outputs\[0\] is .*: expected 0\.\.2"),
-    ],
-)
-def test_refusals_of_marginals(arguments: tuple, message: str) -> None:
-    refused(message, marginal_outputs, *arguments)
-
-
-def test_refusals_of_relaxed_training() -> None:
-    with refused('loss="zero_one" does not add up over nodes'):
-        GIVEN.problem(inference="relaxed", loss="zero_one")
+def test_what_does_not_fit_is_refused() -> None:
+    refused("inputs must be a GraphInput", marginal_outputs, X.nodes, Y, 3)
+    floats, larger = js.ragged([y * 1.0 for y in Y]), js.ragged([y + 9 for y in Y])
+    refused(r"outputs must be \[nodes\] integers", marginal_outputs, X, floats, 3)
+    few = js.take(Y, np.arange(2))
+    refused("outputs must be of n = 5 inputs.nodes, got 2", marginal_outputs, X, few, 3)
+    refused(r"outputs\[0\] is .*: expected 0\.\.2", marginal_outputs, X, larger, 3)
+    options = {"inference": "relaxed", "loss": "zero_one"}
+    refused('loss="zero_one" does not add up over nodes', GIVEN.problem, **options)
     problem, given = GIVEN.problem(inference="relaxed"), marginal_outputs(X, Y, 3)
     refused("outputs must be a pytree like", js.fit, problem, X, Y)
-    with refused("outputs.pairs must be 5040 at one label each"):
-        half = js.Ragged(given.pairs.rows // 2, given.pairs.offsets, -1)
-        js.fit(problem, X, given._replace(pairs=half))
+    half = js.Ragged(given.pairs.rows // 2, given.pairs.offsets, -1)
+    words = "outputs.pairs must be 5040 at one label each"
+    refused(words, js.fit, problem, X, given._replace(pairs=half))

@@ -17,7 +17,7 @@ from jaxstruct.solvers.objective.most_violated import oracle_for
 from tests.graphs.random_graphs import every_labelling
 from tests.graphs.structure_cases import flat
 from tests.lib.refusals import refused
-from tests.truth.quadratic_program import solve_primal
+from tests.truth.optimum import check_optimum
 
 N, D, L = 12, 3, 3
 SETS = every_labelling(L, 2)
@@ -64,21 +64,13 @@ def test_losses_are_those_counted() -> None:
 )
 def test_the_optimum(formulation: str, loss: str) -> None:
     problem = multi_label(D, L, loss=loss, dtype="float64")
-    solution = js.fit(
-        problem, X, Y, formulation, 5.0, tolerance=1e-6,
-        settings=js.Settings(variant="subspace"), max_passes=3000,
-    )  # fmt: skip
     places = [int(np.flatnonzero((SETS == y).all(axis=1))[0]) for y in Y]
-    truth = solve_primal(
-        formulation, np.stack([psi(x) for x in X]), np.stack([losses(loss, y) for y in Y]),
-        places, 5.0,
-    )  # fmt: skip
-    assert solution.status == js.Status.CONVERGED
-    assert solution.primal == pytest.approx(truth.objective, rel=2e-6)
-    assert solution.dual == pytest.approx(truth.objective, rel=2e-6)
-    found = js.predict(problem, solution, X)
-    scores = np.stack([psi(x) for x in X]) @ flat(solution.weights)
-    np.testing.assert_array_equal(found, SETS[scores.argmax(axis=1)])
+    features = np.stack([psi(x) for x in X])
+    truth = features, np.stack([losses(loss, y) for y in Y]), places
+    check_optimum((problem, X, Y), formulation, 5.0, truth)
+    w = weights_of(problem)
+    found = js.predict(problem, w, X)
+    np.testing.assert_array_equal(found, SETS[(features @ flat(w)).argmax(axis=1)])
 
 
 @jax.jit
@@ -93,7 +85,7 @@ def augmented(problem: js.Problem, w: dict, y: Marginals | jax.Array, scale: jax
     return jax.vmap(of_example)(jnp.asarray(X), y)
 
 
-def drawn(problem: js.Problem) -> dict:
+def weights_of(problem: js.Problem) -> dict:
     """Random weights."""
     rng = np.random.default_rng(1)
     shapes = {name: leaf.shape for name, leaf in problem.initial_weights.items()}
@@ -105,7 +97,7 @@ def drawn(problem: js.Problem) -> dict:
 def test_inexact_oracles_and_the_ranking_loss(inference: str) -> None:
     """On both sides of the maximum over all sets; `test_certificates` trains with these oracles."""
     problem = multi_label(D, L, loss="ranking", inference=inference, dtype="float64")
-    w, y = drawn(problem), set_marginals(Y) if inference == "relaxed" else Y
+    w, y = weights_of(problem), set_marginals(Y) if inference == "relaxed" else Y
     scores = np.stack([psi(x) for x in X]) @ flat(w)
     costs = np.stack([losses("ranking", own) for own in Y])
     for scale in (0.0, 1.0, 20.0):
@@ -128,7 +120,7 @@ def test_inexact_oracles_and_the_ranking_loss(inference: str) -> None:
 @pytest.mark.thorough
 def test_relaxed_predictions_are_marginals_with_the_features_of_sets() -> None:
     problem = multi_label(D, L, inference="relaxed", dtype="float64")
-    w, whole = drawn(problem), set_marginals(Y)
+    w, whole = weights_of(problem), set_marginals(Y)
     found = js.predict(problem, w, X)
     assert found.nodes.shape == (N, L, 2) and (found.nodes.sum(axis=2) == UNITS).all()
     best = SETS[np.argmax(np.stack([psi(x) for x in X]) @ flat(w), axis=1)]
@@ -156,38 +148,23 @@ def test_sparse_inputs_and_no_pairs() -> None:
     np.testing.assert_array_equal(found[0], found[1])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_what_does_not_fit_is_refused() -> None:
+    for options, message in (
         ({"number_of_labels": 18}, r"18 nodes \(with padding\) of 2 labels have 262144"),
         ({"loss": "rank"}, "loss is 'rank'; choose one of"),
         ({"inference": "elimination"}, "inference is 'elimination'; choose one of"),
         ({"inference": "modes", "loss": "f1"}, 'loss="f1" needs inference="enumeration"'),
         ({"pairs": "no"}, "pairs must be True or False"),
-        ({"inference": "relaxed", "loss": "f1"}, 'loss="f1" needs inference="enumeration"'),
         ({"inference": "relaxed", "pairs": False}, 'inference="relaxed" needs pairs=True'),
-    ],
-)
-def test_refusals_of_the_structure(options: dict, message: str) -> None:
-    refused(message, multi_label, **{"number_of_features": D, "number_of_labels": L} | options)
-
-
-def test_sets_where_marginals_are_wanted_are_refused() -> None:
-    problem = multi_label(D, L, inference="relaxed", dtype="float64")
-    refused("outputs must be Marginals .* by graphs.set_marginals", js.fit, problem, X, Y)
+    ):
+        sizes = {"number_of_features": D, "number_of_labels": L}
+        refused(message, multi_label, **sizes | options)
+    relaxed, problem = (multi_label(D, L, inference=one) for one in ("relaxed", "enumeration"))
+    refused("outputs must be Marginals .* by graphs.set_marginals", js.fit, relaxed, X, Y)
     whole = set_marginals(Y)
-    with refused("outputs.nodes must be 5040 at one label each"):
-        js.fit(problem, X, whole._replace(nodes=whole.nodes // 2))
+    half = whole._replace(nodes=whole.nodes // 2)
+    refused("outputs.nodes must be 5040 at one label each", js.fit, relaxed, X, half)
     refused(r"outputs\[0, 1\] is 2: expected 0..1", set_marginals, Y + 1)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        (X[:, :2], Y, r"inputs must be \[n, number_of_features = 3\], got .* \(12, 2\)"),
-        (X, Y[:, :2], r"outputs must be \[n = 12, L = 3\] zeros and ones"),
-        (X, Y + 1, r"outputs\[\d+, \d\] is 2: expected 0..1"),
-    ],
-)
-def test_refusals_of_examples(x: np.ndarray, y: np.ndarray, message: str) -> None:
-    refused(message, lambda: js.fit(multi_label(D, L, dtype="float64"), x, y))
+    refused(r"inputs must be \[n, number_of_features = 3\], got", js.fit, problem, X[:, :2], Y)
+    refused(r"outputs must be \[n = 12, L = 3\] zeros and ones", js.fit, problem, X, Y[:, :2])
+    refused(r"outputs\[\d+, \d\] is 2: expected 0..1", js.fit, problem, X, Y + 1)

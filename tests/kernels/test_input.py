@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from jaxstruct import kernels
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.kernels import gaussian, linear, polynomial, precomputed
+from jaxstruct.kernels.points import inner_product, squared_distance
 from tests.lib.refusals import refused
 
 
@@ -115,3 +117,28 @@ def test_bad_parameters_are_refused():
     refused("X must be a set of poin", kernels.gram_matrix, linear(), [[1.0], [1.0, 2.0]])
     refused("integer index", lambda: precomputed(np.eye(2))(0.0, 1))
     refused("integer index", lambda: precomputed(np.eye(2))(np.array([0, 1]), 1))
+
+
+def test_distance_of_a_point_to_itself_is_zero_exactly():
+    x = SparseFeatures(jnp.array([1, 4, 9]), jnp.array([1e4, -3.3e3, 0.0]))
+    assert squared_distance(x, x) == 0
+    near = x._replace(values=x.values.at[0].add(0.0625))
+    assert squared_distance(x, near) == 0.0625**2  # lost in ||x||^2 + ||x'||^2 - 2<x, x'>
+
+
+def test_integers_become_floats():
+    got = inner_product(np.array([1, 2]), np.array([3, 4]))
+    assert got == 11 and jnp.issubdtype(got.dtype, jnp.floating)
+
+
+def test_gradients_pass_through():
+    z = jnp.array([1.0, -2.0, 0.5])
+    np.testing.assert_allclose(jax.grad(inner_product)(jnp.zeros(3), z), z)
+    np.testing.assert_allclose(jax.grad(squared_distance)(jnp.zeros(3), z), -2 * z)
+
+
+def test_shapes_are_checked():
+    refused(r"x: got shape \(2, 3\).*gram_matrix", inner_product, jnp.zeros((2, 3)), jnp.zeros(3))
+    refused("x': got 4 features, expected 3", squared_distance, jnp.zeros(3), jnp.zeros(4))
+    with refused("indices .* and values"):
+        inner_product(SparseFeatures(jnp.zeros(2, int), jnp.zeros(3)), jnp.zeros(3))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import logsumexp
 from scipy.stats import chi2
 
 LEAST_EXPECTED = 5
@@ -78,15 +79,18 @@ def check_best(listed: Listed, output: Any, score: Any, *options: Any, **more: A
 
 
 def check_best_wrong(
-    listed: Listed, y: Sequence[np.ndarray], output: Any, score: Any, tolerance: float
-) -> None:
-    """The best output of every case but y, of each case [P]; -1 throughout where there is none."""
+    listed: Listed, y: Sequence[np.ndarray], output: Any, score: Any, tolerance: float,
+    none: int | None = -1,
+) -> None:  # fmt: skip
+    """The best output of every case but y, of each case [P]; see `check_k_best` for none."""
     rest = [
         np.where((outputs != own).any(axis=1), F, -np.inf)
         for outputs, F, own in zip(listed.outputs, listed.scores, y, strict=True)
     ]
     any_of_equals = np.zeros(len(rest), bool)
-    check_best(listed._replace(scores=rest, tied=any_of_equals), output, score, tolerance)
+    check_best(
+        listed._replace(scores=rest, tied=any_of_equals), output, score, tolerance, none=none
+    )
 
 
 def check_levels(
@@ -141,6 +145,34 @@ def check_samples(listed: Listed, drawn: Any, freedom: int = 100) -> None:
         statistic, degrees = statistic + own[0], degrees + own[1]
     assert degrees > freedom
     assert 1e-4 < chi2.sf(statistic, degrees) < 1 - 1e-4
+
+
+Uses = Callable[[int], np.ndarray]
+"""A case -> [K, P] how often each of its outputs uses each potential, leaf after leaf."""
+
+
+def check_sums(
+    listed: Listed, uses: Uses, log_z: Any, slope: Any, rtol: float, atol: float, of_uses: float
+) -> None:
+    """log Z [n], and within `of_uses` the expected uses, leaves [n, ..]; none without an output."""
+    found = flat(slope, 1)
+    for i, F in enumerate(listed.scores):
+        wanted, p = logsumexp(F) if len(F) else -np.inf, np.zeros(len(F))
+        np.testing.assert_allclose(log_z[i], wanted, rtol=rtol, atol=atol)
+        if wanted > -np.inf:
+            p = np.exp(F - wanted)
+        np.testing.assert_allclose(found[i], p @ uses(i), rtol=0, atol=of_uses)
+
+
+def check_used(listed: Listed, uses: Uses, output: Any, slope: Any) -> None:
+    """The slope of the best score, leaves [n, ..], counts what the output uses, to the bit."""
+    found, outputs = flat(slope, 1), flat(output, 1)
+    for i, F in enumerate(listed.scores):
+        if (F > -np.inf).any():
+            wanted = uses(i)[listed.places(i, outputs[i][None])[0]]
+        else:
+            wanted = np.zeros(found.shape[1])
+        np.testing.assert_array_equal(found[i], wanted)
 
 
 def row(tree: Any, i: Any) -> Any:

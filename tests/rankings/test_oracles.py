@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, f1_score, ndcg_score, roc_a
 
 from jaxstruct.rankings import document_ranking, sample_labels
 from jaxstruct.rankings.inputs import SampleTheta
-from jaxstruct.rankings.losses import Measure, labels_loss, ranking_loss
+from jaxstruct.rankings.losses import Measure, chosen, labels_loss, mean_ranking_loss, ranking_loss
 from jaxstruct.rankings.oracles import listing
 from jaxstruct.rankings.oracles.contingency import best_cell
 from jaxstruct.rankings.oracles.orders import average_precision_augmented, roc_area_augmented
@@ -34,7 +34,7 @@ def balanced(tp, fp, fn, tn):
     return (fn / jnp.maximum(tp + fn, 1) + fp / jnp.maximum(fp + tn, 1)) / 2
 
 
-N = 5_000
+N = 1_500
 """Of each dtype."""
 
 
@@ -245,3 +245,51 @@ def test_losses_are_those_of_scikit_learn():
             )
         lost = float(labels_loss(Measure("f1", None, "float32"), relevance, labels))
         assert lost == pytest.approx(1 - f1_score(relevance, labels), abs=1e-5)
+
+
+def tied(seed, n):
+    """n times (scores [k] of few values, relevances [k])."""
+    random = np.random.default_rng(seed)
+    for _ in range(n):
+        k = random.integers(1, 6)
+        yield random.integers(0, random.integers(1, 5), k) / 2.0, random.integers(0, 4, k)
+
+
+def orders_of(scores):
+    """[m, k] of all orders the ones by falling scores, as numbers of documents behind."""
+    every = ORDERS[len(scores)]
+    later = scores[:, None] > scores
+    return every[((every[:, :, None] > every[:, None]) | ~later).all((1, 2))]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("name", "at"), RANKINGS)
+def test_rankings_count_by_the_mean_over_orders(name, at):
+    measure = Measure(name, at, "float64")
+    for scores, relevance in tied(0, 1000):
+        expected = ranking_losses(name, at, relevance[None], orders_of(scores)).mean()
+        found = mean_ranking_loss(measure, relevance, scores)
+        assert found == pytest.approx(expected, abs=1e-12), (scores, relevance)
+        back = mean_ranking_loss(measure, relevance[::-1], scores[::-1])
+        assert back == pytest.approx(found, abs=1e-12)
+
+
+def test_the_largest_are_chosen_by_the_mean_over_orders():
+    for scores, _ in tied(1, 1000):
+        for at in range(1, len(scores) + 2):
+            expected = (orders_of(scores) >= len(scores) - at).mean(axis=0)
+            np.testing.assert_allclose(chosen(scores, at), expected, atol=1e-12)
+
+
+def test_scikit_learn_has_the_same():
+    random = np.random.default_rng(2)
+    for _ in range(50):
+        scores, relevance = random.integers(0, 4, 30) / 3, random.integers(0, 4, 30)
+        ndcg = ndcg_score([2.0**relevance - 1], [scores], k=10)
+        assert 1 - mean_ranking_loss(Measure("ndcg", 10, "float64"), relevance, scores) == (
+            pytest.approx(ndcg)
+        )
+        area = roc_auc_score(relevance > 0, scores)
+        assert 1 - mean_ranking_loss(Measure("roc_area", None, "float64"), relevance, scores) == (
+            pytest.approx(area)
+        )

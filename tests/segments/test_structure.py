@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.segments import SegmentPotentials, SegmentTheta, losses, segment_inputs, segmenter
+from jaxstruct.segments import SegmentPotentials, SegmentTheta, segment_inputs, segmenter
 from tests.lib.enumeration import row
 from tests.lib.refusals import refused
+from tests.lib.structures import Every, check_oracles
 from tests.segments.oracles.truth import L, S, T, codes, delta, divisions, level, scores
 from tests.truth.optimum import check_optimum
 
@@ -84,96 +85,15 @@ EACH = pytest.mark.parametrize(
 
 
 @EACH
-def test_scores_and_losses(loss, outside):
-    theta, true, found = drawn(loss, outside, 0)
-    model = problem(loss, outside).model
-    run = jax.jit(jax.vmap(lambda theta, a, b: (model.score(theta, b), model.loss(a, b))))
-    random = np.random.default_rng(1)
-    at = [int(random.integers(len(one[0]))) for one in found]
-    other = np.array([codes(int(m), outside)[k] for m, k in zip(theta.length, at, strict=True)])
-    values, Delta = run(theta, true, other)
-    np.testing.assert_allclose(values, [one[0][k] for one, k in zip(found, at, strict=True)],
-                               atol=1e-5)  # fmt: skip
-    np.testing.assert_allclose(Delta, [one[2][k] for one, k in zip(found, at, strict=True)],
-                               atol=1e-6)  # fmt: skip
+def test_oracles_are_the_best_of_all_segmentations(loss, outside):
+    """Of each level, of margin and slack re-scaling, and without the loss."""
+    theta, true, found = drawn(loss, outside, 0, 300)
 
+    def every(i):
+        F, _, Delta, same = found[i]
+        return Every(codes(int(theta.length[i]), outside), F, Delta, int(same.argmax()))
 
-def _values(theta, found, y, outside):
-    """[n] F of the outputs y, each in the list and none of them the true one, -inf if it is."""
-    values = []
-    for i, (F, *_, same) in enumerate(found):
-        at = np.flatnonzero((codes(int(theta.length[i]), outside) == y[i]).all(axis=1))
-        assert len(at) == 1
-        values.append(-np.inf if same[at[0]] else F[at[0]])
-    return np.array(values)
-
-
-@EACH
-def test_the_best_of_every_level(loss, outside):
-    """Each level alone: 900 cases times all levels; the level of the loss, and the best F."""
-    theta, true, found = drawn(loss, outside, 2)
-    made = problem(loss, outside)
-    count = len(made.oracles.level_losses(jnp.asarray(true[0])))
-
-    def of_level(theta, y, h):
-        offsets = jnp.where(jnp.arange(count) == h, 0, -jnp.inf).astype(jnp.float32)
-        return made.oracles.best_by_level(theta, y, offsets, jnp.ones(count))
-
-    run = jax.jit(jax.vmap(jax.vmap(of_level, (None, None, 0)), (0, 0, None)))
-    y = np.asarray(run(theta, true, jnp.arange(count)))
-    Delta = np.asarray(jax.jit(jax.vmap(made.oracles.level_losses))(true))
-    names = losses.pairs(T).tolist() if loss == "f1" else range(count)
-    for h, name in enumerate(names):
-        best, given = [], []
-        for i, (F, levels, wanted, same) in enumerate(found):
-            at = [list(one[1:]) == name if loss == "f1" else one == name for one in levels]
-            at = np.array(at) & ~same
-            best.append(F[at].max(initial=-np.inf))
-            given.append(wanted[at][0] if at.any() else Delta[i, h])
-        own = _values(theta, found, y[:, h], outside)
-        np.testing.assert_allclose(own, best, atol=1e-5)
-        np.testing.assert_allclose(Delta[:, h], given, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("loss", "outside"), [("hamming", None), ("normalised_hamming", 1), ("f1", 1)]
-)
-def test_the_most_violated_output(loss, outside):
-    """Margin and slack re-scaling, and the best wrong output."""
-    theta, true, found = drawn(loss, outside, 3)
-    made = problem(loss, outside)
-    oracles, model = made.oracles, made.model
-
-    def run(theta, y):
-        truth, Delta = model.score(theta, y), oracles.level_losses(y)
-        one = jnp.ones_like(Delta)
-        margin = oracles.best_by_level(theta, y, Delta - truth, one)
-        slack = oracles.best_by_level(theta, y, Delta * (1 - truth), Delta)
-        augmented = slack
-        if oracles.loss_augmented_decode is not None:
-            augmented = oracles.loss_augmented_decode(theta, y, 0.5)
-        found = jnp.stack([margin, slack, oracles.best_wrong(theta, y), augmented])
-        return found, jax.vmap(model.loss, (None, 0))(y, found), truth
-
-    y, Delta, truth = map(np.asarray, jax.jit(jax.vmap(run))(theta, true))
-    F = np.stack([_values(theta, found, y[:, j], outside) for j in range(3)], axis=1)
-    own = jax.jit(jax.vmap(model.score))(theta, y[:, 3])
-    wanted = np.full((4, len(y)), -np.inf)
-    for i, (values, _, each, same) in enumerate(found):
-        wrong = np.where(same, -np.inf, values)
-        gap = (wrong - truth[i])[~same]
-        if not same.all():
-            rescaled = (each[~same] * (1 + gap)).max()
-            wanted[:3, i] = (each[~same] + gap).max(), rescaled, wrong.max()
-        wanted[3, i] = (values + 0.5 * each).max()
-    some, close = wanted[0] > -np.inf, dict(atol=2e-5)
-    assert (F[~some] == -np.inf).all() and 0 < (~some).sum() < 250
-    np.testing.assert_allclose((Delta[:, 0] + F[:, 0] - truth)[some], wanted[0, some], **close)
-    slack = Delta[:, 1] * (1 + np.where(some, F[:, 1], 0) - truth)
-    np.testing.assert_allclose(slack[some], wanted[1, some], **close)
-    np.testing.assert_allclose(F[:, 2], wanted[2], **close)
-    if oracles.loss_augmented_decode is not None:
-        np.testing.assert_allclose(own + 0.5 * Delta[:, 3], wanted[3], **close)
+    check_oracles(problem(loss, outside), theta, true, every, 2e-5)
 
 
 @pytest.mark.thorough
@@ -310,14 +230,8 @@ def test_refusals_name_the_example():
     y[:, :2] = 1
     refused(r"most_segments is 2, but outputs\[", js.fit, problem("f1", 1, most_segments=2), x, y,
             C=1.0)  # fmt: skip
-    refused(
-        r"phrases\[0, 0, 0, 0\] is \d: expected 0..3, 3 for no phrase",
-        js.fit,
-        made,
-        x._replace(phrases=x.phrases + 1),
-        y,
-        C=1.0,
-    )
+    other = x._replace(phrases=x.phrases + 1)
+    refused(r"phrases\[0, 0, 0, 0\] is \d: expected 0..3, 3 for no phr", js.fit, made, other, y)
     refused("loss", problem, "f2")
     refused("outside", problem, outside=2)
     refused("longest", segmenter, 2, 2, 0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
+import jaxstruct as js
 from jaxstruct.solvers.predict import predict
 from jaxstruct.strings import prepare
 from tests.lib.refusals import refused
@@ -30,21 +32,60 @@ def test_predictions_are_candidates_of_the_lists() -> None:
 def test_rows_alone_are_known_by_their_places() -> None:
     lists = [np.eye(2), np.ones((3, 2))]
     encoding = prepare(lists, [1, 2]).encoding
-    x = encoding.inputs(lists)
-    assert x.numbers.rows.tolist() == [0, 1, 0, 1, 2]
+    assert encoding.inputs(lists).numbers.rows.tolist() == [0, 1, 0, 1, 2]
     assert encoding.decode(encoding.outputs([1, 2]), lists) == [1, 2]
 
 
-WRONG = {
-    "no candidate": (lambda: ENCODING.outputs(["good", "q"], LISTS), r"right\[1\] must be a cand"),
-    "names alone": (lambda: ENCODING.outputs(RIGHT), r"right\[0\] must be a position >= 0 in its"),
-    "count": (lambda: ENCODING.outputs(["good"], LISTS), "right must be of n = 2 lists, got 1"),
-    "empty list": (lambda: ENCODING.inputs([{}, LISTS[1]]), r"numbers\[0\] has no candidate"),
-    "no list": (lambda: prepare("ab", "ab"), "lists must be n lists of candidates"),
-}
+K = js.kernels
+LONG = ["abab", "baba", "ccdd", "ddcc", "abba", "dccd"]
+SHORT = ["ab", "ba", "cd", "dc", "ab", "cd"]
+PAIRS = [
+    (word, ["cd", "ab", "ba", "dc"] if n % 2 else ["ab", "dc", "cd", "ba"])
+    for n, word in enumerate(LONG)
+]
+ROWS = [([float(n), 1.0], own) for n, (_, own) in enumerate(PAIRS)]
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_does_not_fit_is_refused(case: str) -> None:
-    call, message = WRONG[case]
-    refused(message, call)
+@pytest.mark.parametrize("pairs, kernel", [(PAIRS, K.spectrum(2)), (ROWS, K.gaussian(1.0))])
+def test_it_is_the_machine_on_the_gram_matrices_and_comes_back_from_a_file(
+    pairs, kernel, tmp_path
+) -> None:
+    data = js.strings.prepare_kernel(kernel, K.spectrum(1), pairs, SHORT, loss="similarity")
+    solution = js.fit(*data, C=100.0)
+    L = np.asarray(data.encoding.table.gram())
+    problem = js.strings.kernel_candidates(len(LONG), L, loss=js.strings.similarity_loss(L))
+    bare = js.fit(problem, data.inputs, data.outputs, C=100.0)
+    jax.tree.map(np.testing.assert_array_equal, bare.weights, solution.weights)
+    model = js.trained(data, solution)
+    loaded = js.load(js.save(model, tmp_path / "kernel.model"))
+    jax.tree.map(np.testing.assert_array_equal, dict(loaded.weights), dict(model.weights))
+    assert (
+        loaded.predict(pairs)
+        == model.predict(pairs)
+        == data.encoding.decode(js.predict(data.problem, solution, data.inputs))
+    )
+    jax.tree.map(np.testing.assert_array_equal, loaded.on(pairs)[2], model.on(pairs)[2])
+    assert "ab" in str(js.explain(loaded))
+
+
+def test_outputs_of_inputs_to_come_and_what_does_not_fit() -> None:
+    prepare = js.strings.prepare_kernel
+    kernels = K.spectrum(2), K.spectrum(1)
+    data = prepare(*kernels, PAIRS, SHORT, more=["ad"])
+    assert data.encoding.table.names == ("ab", "dc", "cd", "ba", "ad")
+    assert data.encoding.inputs([("abab", ["ad", "ab"])]).numbers.tolist() == [[4, 0]]
+    refused(r"pairs\[0\]\[1\] has 'da' .*more=", data.encoding.inputs, [("abab", ["da"])])
+    refused("right has 'da'", data.encoding.outputs, ["da"])
+    refused(r"got pairs\[1\] = 'abab'", prepare, *kernels, [PAIRS[0], "abab"], SHORT[:2])
+    refused(r"got pairs\[0\] = \('abab', 'ab'\)", prepare, *kernels, [("abab", "ab")], SHORT[:1])
+    refused("right must be of n = 6 pairs, got 1", prepare, *kernels, PAIRS, SHORT[:1])
+    refused("outputs must be texts, got 3", prepare, *kernels, [("abab", [3])], ["ab"])
+    refused("kernel must be a Partial", prepare, np.dot, K.spectrum(1), PAIRS, SHORT)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    refused(r"right\[1\] must be a cand", ENCODING.outputs, ["good", "q"], LISTS)
+    refused(r"right\[0\] must be a position >= 0 in its", ENCODING.outputs, RIGHT)
+    refused("right must be of n = 2 lists, got 1", ENCODING.outputs, ["good"], LISTS)
+    refused(r"numbers\[0\] has no candidate", ENCODING.inputs, [{}, LISTS[1]])
+    refused("lists must be n lists of candidates", prepare, "ab", "ab")

@@ -12,7 +12,6 @@ import pytest
 from jaxstruct import fit, joint_feature, predict
 from jaxstruct.core.padding import padded
 from jaxstruct.trees.losses import NAMES, most_constituents
-from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import read_grammar
@@ -24,7 +23,9 @@ from jaxstruct.trees.structure import (
     tree_outputs,
     weighted_grammar,
 )
+from tests.lib.enumeration import flat as flat_output
 from tests.lib.refusals import refused
+from tests.lib.structures import Every, check_oracles
 from tests.lib.thorough import thorough_after
 from tests.trees.structure_cases import (
     T,
@@ -41,7 +42,7 @@ from tests.trees.structure_cases import (
     trees,
 )
 
-CLOSE, ROUNDED = dict(rtol=0, atol=1e-9), dict(rtol=0, atol=1e-5)
+CLOSE = dict(rtol=0, atol=1e-9)
 
 
 @cache
@@ -59,46 +60,6 @@ def random_weights(problem, integers, seed=0):
     return jax.tree.map(draw, problem.initial_weights)
 
 
-def oracles(problem, w, x, y, without_loss):
-    """What the solver asks of one example: each level, slack and margin re-scaling, and the rest.
-
-    The best tree and the best wrong one do not ask for the loss: for one loss they are enough.
-    """
-    theta = problem.model.potentials(w, x)
-    losses, truth = problem.oracles.level_losses(y), problem.model.score(theta, y)
-    one_level = jnp.where(jnp.eye(len(losses), dtype=bool), 0, -jnp.inf).astype(losses.dtype)
-    scaled = jnp.stack([losses, jnp.ones_like(losses)])  # slack and margin re-scaling
-    offsets = jnp.concatenate([one_level, losses[None] - scaled * truth])
-    slopes = jnp.concatenate([jnp.ones_like(one_level), scaled])
-    lines = jax.vmap(problem.oracles.best_by_level, (None, None, 0, 0))
-    trees, others = lines(theta, y, offsets, slopes), {}
-    if without_loss:
-        others["decoded"] = problem.model.decode(theta)
-        others["wrong"] = problem.oracles.best_wrong(theta, y)
-    if problem.oracles.loss_augmented_decode is not None:
-        two = jnp.asarray(2.0, losses.dtype)
-        others["augmented"] = problem.oracles.loss_augmented_decode(theta, y, two)
-    every = jax.tree.map(lambda first, *rest: jnp.stack([*first, *rest]), trees, *others.values())
-    scores = jax.vmap(problem.model.score, (None, 0))(theta, every)
-    of_trees = jax.vmap(problem.model.loss, (None, 0))(y, every)
-    return every, scores, of_trees, truth, losses
-
-
-@partial(jax.jit, static_argnums=4)
-def answers_of_all(problem, w, x, y, without_loss):
-    return jax.vmap(lambda x, y: oracles(problem, w, x, y, without_loss))(x, y)
-
-
-def named(problem, answers, without_loss):
-    """({name: (tree, score, loss)}, score of the truth, (losses of the levels, their answers))."""
-    every, scores, of_trees, truth, losses = answers
-    names = ["slack", "margin", *["decoded", "wrong"] * without_loss]
-    names += ["augmented"] * (problem.oracles.loss_augmented_decode is not None)
-    one = [(row_of(every, k), scores[k], of_trees[k]) for k in range(len(scores))]
-    assert len(one) == len(losses) + len(names)
-    return dict(zip(names, one[len(losses) :], strict=True)), truth, (losses, one[: len(losses)])
-
-
 @pytest.mark.parametrize(
     "name, dtype, seed, charts",
     thorough_after(
@@ -114,62 +75,20 @@ def test_oracles_are_the_best_of_all_trees(x64, name, dtype, seed, charts):
     """Under random weights, and under integers, where many trees are equal."""
     problem, (x, y) = problem_of(seed, name, dtype), examples(seed)
     x = x._replace(forest=None) if charts else x
-    without_loss = name == "zero_one"
     for integers in (False, True)[dtype == "float32" :]:
         w = random_weights(problem, integers, seed)
-        answers = jax.tree.map(np.asarray, answers_of_all(problem, w, x, y, without_loss))
-        assert answers[1].dtype == answers[2].dtype == answers[4].dtype == dtype
-        for i in range(len(x.length)):
-            check_answers(name, dtype, seed, i, w, named(problem, row_of(answers, i), without_loss))
+        theta = jax.jit(jax.vmap(problem.model.potentials, (None, 0)))(w, x)
 
+        def every(i, w=w):
+            trees, own = all_trees(seed, i), row_of(y, i)
+            F = np.array([psi(seed, i, tree) @ flat(w).astype(float) for tree in trees])
+            delta = np.array([loss(name, seed, own, tree) for tree in trees])
+            (true,) = (k for k, tree in enumerate(trees) if same(own, tree))
+            bound = bound_by(name, "svm1_margin", delta, np.arange(len(trees)) != true)
+            return Every(np.array([flat_output(tree, 0) for tree in trees]), F, delta, true, bound)
 
-def check_answers(name, dtype, seed, i, w, answers):
-    """Of example i, against every tree."""
-    (found, truth, levels), close = answers, CLOSE if dtype == "float64" else ROUNDED
-    (_, y), vector = examples(seed), flat(w).astype(float)
-    every, own = all_trees(seed, i), row_of(y, i)
-    F = np.array([psi(seed, i, tree) @ vector for tree in every])
-    delta = np.array([loss(name, seed, own, tree) for tree in every])
-    wrong = np.array([not same(own, tree) for tree in every])
-    margin = truth - F
-    np.testing.assert_allclose(truth, psi(seed, i, own) @ vector, **close)
-    for tree, score, of_tree in (*found.values(), *levels[1]):
-        np.testing.assert_allclose(score, psi(seed, i, tree) @ vector, **close)
-        np.testing.assert_allclose(of_tree, loss(name, seed, own, tree), **close)
-    if "decoded" in found:
-        np.testing.assert_allclose(found["decoded"][1], F.max(), **close)
-    if not wrong.any():
-        assert all(same(found[which][0], own) for which in found if which in ("wrong", "slack"))
-        return
-    if "wrong" in found:
-        np.testing.assert_allclose(found["wrong"][1], F[wrong].max(), **close)
-        assert not same(found["wrong"][0], own)
-    bound = bound_by(name, "svm1_margin", delta, wrong)
-    if bound.any():
-        _, score, of_tree = found["slack"]
-        np.testing.assert_allclose(
-            of_tree * (1 - truth + score), (delta * (1 - margin))[bound].max(), **close
-        )
-        _, score, of_tree = found["margin"]
-        np.testing.assert_allclose(of_tree - truth + score, (delta - margin)[bound].max(), **close)
-    if "augmented" in found:
-        _, score, of_tree = found["augmented"]
-        np.testing.assert_allclose(score + 2 * of_tree, (F + 2 * delta).max(), **close)
-    check_levels(levels, own, F, delta, bound, close)
-
-
-def check_levels(levels, own, F, delta, bound, close):
-    """No level's tree is better than the best of its loss, and one of the levels has that."""
-    losses, answers = levels
-    scores = np.array([-np.inf if same(own, tree) else score for tree, score, _ in answers])
-    for level_loss, level_score in zip(losses, scores, strict=True):
-        at = bound & (np.abs(delta - level_loss) < 1e-6)
-        if level_score > -np.inf:
-            assert level_score <= F[at].max() + 1e-5
-    for value in set(delta[bound].round(9)):
-        at = bound & (np.abs(delta - value) < 1e-6)
-        of_value = np.abs(losses - value) < 1e-6
-        np.testing.assert_allclose(scores[of_value].max(), F[at].max(), **close)
+        close = 1e-9 if dtype == "float64" else 1e-5
+        check_oracles(problem, theta, y, every, close, plain=name == "zero_one")
 
 
 @pytest.mark.smoke
@@ -379,16 +298,13 @@ def test_ragged_features_of_tokens_are_padded_as_given(x64):
 def test_features_of_tokens_that_do_not_fit():
     own, words, (x, y) = grammar(0), [["a"], ["b", "a"]], examples(0)
     message = r"token_features must be integers \[tokens, A\] of each sentence"
-    for wrong in ([[[0]]], [[[0]], [[0]]], [[[0]], [[0, 1], [0, 1]]], [[0], [0, 1]]):
+    for wrong in ([[[0]]], [[[0]], [[0]]], [[[0]], [[0, 1], [0, 1]]], [[[0.5]], [[0], [1]]]):
         refused(message, sentence_inputs, own, words, token_features=wrong)
-    refused("token_features", sentence_inputs, own, words, token_features=[[[0.5]], [[0], [1]]])
     refused("one of them at most", weighted_grammar, own, span_features=1, token_features=1)
-    refused("token_features must be at least 0", weighted_grammar, own, token_features=-1)
     tokens = np.zeros((10, T, 1), int)
     for given, count, message in [
         (None, 3, "inputs.tokens must be given"),
         (tokens, 0, "inputs.tokens must be None"),
-        (tokens[0], 3, r"inputs.tokens must be \[n = 10, T = 4, A\] integers"),
         (tokens + 3, 3, r"inputs.tokens\[0, 0, 0\] is 3: expected -1..2"),
     ]:
         problem = weighted_grammar(own, token_features=count)
@@ -408,48 +324,72 @@ def test_most_constituents_is_reached():
     assert seen[T - 1] > T and list(most) == sorted(most)
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (
-            ("terminals", (0, 0), 99),
-            r"inputs.terminals\[0, 0\] is 99: expected 0..\d, terminals of the grammar",
-        ),
-        (("terminals", (0, 0), -1), r"inputs.terminals\[0, 0\] is -1: expected 0.."),
-        (("length", 0, 0), r"inputs.length\[0\] is 0: expected 1..4"),
-        (("symbols", (2, 0), 0), "outputs row 2 is no tree of the grammar"),
-        (("rules", (2, 0), 99), "rule 99 of node 0"),
-        (("ends", (2, 0), 1), "outputs row 2 is no tree"),
-        (("splits", (2, 0), 0), "outputs row 2 is no tree"),
-        (("symbols", (2, 3), 0), "outputs row 2 is no tree"),
-    ],
-)
-def test_refusals_name_what_does_not_fit(change, message):
-    (x, y), (field, index, value) = examples(0), change
-    assert 2 <= x.length[2] < T or field != "symbols"
-    where = x if field in x._fields else y
-    leaf = np.array(getattr(where, field))
-    leaf[index] = value
-    x, y = (each._replace(**{field: leaf}) if field in each._fields else each for each in (x, y))
-    refused(message, lambda: fit(problem_of(0, "node_f1", "float32"), x, y, "svm2"))
-
-
-def test_other_refusals():
+def test_examples_that_do_not_fit_are_refused():
     x, y = examples(0)
-    refused("longest", lambda: weighted_grammar(grammar(0), loss="f1"))
-    refused("loss is 'hamming'", lambda: weighted_grammar(grammar(0), loss="hamming"))
-    refused("grammar must be a Grammar .*, got ", lambda: weighted_grammar(trees(seed=0)))
+    assert 2 <= x.length[2] < T
+    for field, index, value, message in (
+        ("terminals", (0, 0), 99, r"inputs.terminals\[0, 0\] is 99: expected 0..\d, terminals of"),
+        ("terminals", (0, 0), -1, r"inputs.terminals\[0, 0\] is -1: expected 0.."),
+        ("length", 0, 0, r"inputs.length\[0\] is 0: expected 1..4"),
+        ("symbols", (2, 0), 0, "outputs row 2 is no tree of the grammar"),
+        ("rules", (2, 0), 99, "rule 99 of node 0"),
+        ("splits", (2, 0), 0, "outputs row 2 is no tree"),
+        ("symbols", (2, 3), 0, "outputs row 2 is no tree"),
+    ):
+        leaf = np.array(getattr(x if field in x._fields else y, field))
+        leaf[index] = value
+        changed = [one._replace(**{field: leaf}) if field in one._fields else one for one in (x, y)]
+        refused(message, fit, problem_of(0, "node_f1", "float32"), *changed, "svm2")
+    check = problem_of(0, "node_f1", "float32").check
+    refused("SentenceInput", check, x.terminals, y)
+    words = r"outputs.rules must be \[n = 10, T-1 = 3\] integers, got .*see tree_outputs"
+    refused(words, check, x, y._replace(rules=y.rules[:, :1]))
+    refused("which pads them", check, x._replace(terminals=[[1], [1, 2]]), y)
+    words = "padded to 4 tokens, longer than longest = 3"
+    refused(words, weighted_grammar(grammar(0), loss="f1", longest=3).check, x, y)
+    spans = weighted_grammar(grammar(0), span_features=2).check
+    words = "inputs.spans must be given, see .*: the problem has span_features = 2"
+    refused(words, spans, x, y)
+    missing = x._replace(spans=np.full((len(x.length), T, T, 2), np.nan))
+    refused(r"inputs.spans.* is nan: expected finite", spans, missing, y)
+
+
+def test_options_and_builders_that_do_not_fit():
+    own, words = grammar(0), [["a"], ["b", "a"]]
+    for options, message in (
+        ({"loss": "f1"}, "longest"),
+        ({"loss": "hamming"}, "loss is 'hamming'"),
+        ({"longest": 1, "loss": "f1"}, "longest must be at least 2, got 1"),
+        ({"span_features": -1}, "span_features must be at least 0, got -1"),
+        ({"dtype": "float64"}, "jax is in its float32 mode"),
+    ):
+        refused(message, weighted_grammar, own, **options)
+    refused("grammar must be a Grammar .*, got ", weighted_grammar, trees(seed=0))
     refused("problem must be made by", grammar_potentials, None, None)
-    with refused("padded to 4 tokens, longer than longest = 3"):
-        weighted_grammar(grammar(0), loss="f1", longest=3).check(x, y)
-    refused("SentenceInput", lambda: problem_of(0, "node_f1", "float32").check(x.terminals, y))
-    with refused(r"outputs.rules must be \[n = 10, T-1 = 3\] integers, got .*see tree_outputs"):
-        problem_of(0, "node_f1", "float32").check(x, y._replace(rules=y.rules[:, :1]))
-    with refused("inputs.spans must be given, see .*: the problem has span_features = 2"):
-        weighted_grammar(grammar(0), span_features=2).check(x, y)
-    refused(r"sentences\[0\] has 5 tokens", lambda: sentence_inputs(grammar(0), [["a"] * 5], T))
-    refused("empty", tree_outputs, [])
-    assert isinstance(x, SentenceInput)
+    for arguments, message in (
+        ((words, own, T), "grammar must be a Grammar .*, got "),
+        ((own, ["a", "b"], T), r"sentences\[0\] must be a list of str, one a token, .*, got 'a'"),
+        ((own, [["a", 3]], T), r"sentences\[0\]: got 3 among them, expected str"),
+        ((own, [["a"], []], None), r"sentences\[1\] has 0 tokens, expected at least 1"),
+        ((own, [["a"] * 5], T), r"sentences\[0\] has 5 tokens"),
+        ((own, words, None, np.zeros(3)), "spans are .* give tokens, T, with them"),
+        ((own, words, T, np.zeros(3)), r"spans must be \[n = 2, T = 4, T = 4, D\] numbers, got"),
+    ):
+        refused(message, sentence_inputs, *arguments)
+    spans = np.full((2, T, T, 1), np.nan)  # only those that are read must be finite
+    spans[1, 0, 1] = 0.5
+    assert sentence_inputs(own, words, T, spans).spans is spans
+    spans[1, 0, 1] = np.inf
+    refused(r"spans\[1, 0, 1, 0\] is inf: expected finite", sentence_inputs, own, words, T, spans)
+    first = next(tree for tree in trees(seed=0) if len(tags(tree)) > 2)
+    wide = encode(own, first, 8).tree
+    for given, message in (
+        ([], "empty"),
+        (wide, r"got BinaryTree; write \[tree\]"),
+        ([wide, None], r"trees\[1\] must be .* the grammar lacks a part of it"),
+        ([first], r"trees\[0\] must be a BinaryTree, got Tree; see"),
+    ):
+        refused(message, tree_outputs, given)
 
 
 def test_sentences_of_one_token_alone():
@@ -457,58 +397,3 @@ def test_sentences_of_one_token_alone():
     alone, among = (sentence_inputs(grammar(0), words) for words in ([["a"]], [["a"], ["b", "a"]]))
     assert not len(alone.forest.edges.rows)
     np.testing.assert_array_equal(alone.forest.nodes[0], among.forest.nodes[0])
-
-
-def test_sentences_of_other_types():
-    own, words = grammar(0), [["a"], ["b", "a"]]
-    for arguments, message in [
-        ((words, own, T), "grammar must be a Grammar .*, got "),
-        ((own, ["a", "b"], T), r"sentences\[0\] must be a list of str, one a token, .*, got 'a'"),
-        ((own, [["a", 3]], T), r"sentences\[0\]: got 3 among them, expected str"),
-        ((own, [["a"], []], None), r"sentences\[1\] has 0 tokens, expected at least 1"),
-        ((own, words, None, np.zeros(3)), "spans are .* give tokens, T, with them"),
-    ]:
-        refused(message, sentence_inputs, *arguments)
-    with refused(r"spans must be \[n = 2, T = 4, T = 4, D\] numbers, got float64 of shape \(3,\)"):
-        sentence_inputs(own, words, T, np.zeros(3))
-
-
-def test_only_features_of_spans_that_are_read_must_be_finite():
-    spans = np.full((2, T, T, 1), np.nan)
-    spans[1, 0, 1] = 0.5
-    found = sentence_inputs(grammar(0), [["a"], ["b", "a"]], T, spans)
-    assert found.spans is spans
-    spans[1, 0, 1] = np.inf
-    with refused(r"spans\[1, 0, 1, 0\] is inf: expected finite numbers \(1 such"):
-        sentence_inputs(grammar(0), [["a"], ["b", "a"]], T, spans)
-    x, y = examples(0)
-    x = x._replace(spans=np.full((len(x.length), T, T, 1), np.nan))
-    with refused(r"inputs.spans.* is nan: expected finite"):
-        weighted_grammar(grammar(0), span_features=1).check(x, y)
-
-
-def test_outputs_of_other_types():
-    own, (first, second) = grammar(0), [tree for tree in trees(seed=0) if len(tags(tree)) > 2][:2]
-    wide, narrow = encode(own, first, 8), encode(own, second, 7)
-    for given, message in [
-        (wide.tree, r"got BinaryTree; write \[tree\]"),
-        ([wide.tree, None], r"trees\[1\] must be .* the grammar lacks a part of it"),
-        ([first], r"trees\[0\] must be a BinaryTree, got Tree; see"),
-        ([narrow.tree._replace(rules=np.zeros(2))], r"trees\[0\].rules must be .T. int"),
-    ]:
-        refused(message, tree_outputs, given)
-    x, y = examples(0)
-    floats = y._replace(rules=y.rules.astype(float))
-    with refused("outputs.rules must be .* integers, got float64"):
-        problem_of(0, "node_f1", "float32").check(x, floats)
-    with refused(r"inputs.terminals must be \[n, T\] integers, got .* which pads them"):
-        problem_of(0, "node_f1", "float32").check(x._replace(terminals=[[1], [1, 2]]), y)
-
-
-@pytest.mark.parametrize("options, message", [
-    (dict(longest=1, loss="f1"), "longest must be at least 2, got 1"),
-    (dict(span_features=-1), "span_features must be at least 0, got -1"),
-    (dict(dtype="float64"), "jax is in its float32 mode"),
-])  # fmt: skip
-def test_options_of_other_types(options, message):
-    refused(message, lambda: weighted_grammar(grammar(0), **options))

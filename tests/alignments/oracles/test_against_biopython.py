@@ -18,7 +18,6 @@ from Bio.Align.substitution_matrices import Array
 from jaxstruct.alignments.alphabets import PROTEIN, WrittenAlignment, encode, write_rows
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
-from jaxstruct.alignments.potentials import AlignmentPotentials
 
 M, N, PAIRS = 30, 26, 300
 LETTERS = np.array(list(PROTEIN.letters))
@@ -102,25 +101,3 @@ def score_of_rows(aligner, written):
     lines = [row.encode() for row in rows]
     parts, coordinates = Alignment.parse_printed_alignment(lines)
     return Alignment([part.decode() for part in parts], coordinates).counts(aligner).score
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("mode", OURS)
-def test_float32(mode):
-    """Within a few roundings of the largest partial sum."""
-    substitution = substitution_of(5, symmetric=False)
-    firsts, seconds = sequences(9)
-    aligner = aligner_of(mode, substitution, GAPS["affine"])
-    wanted = [aligner.score(a, b) for a, b in zip(firsts, seconds, strict=True)]
-    potentials, lengths = batch(firsts, seconds, substitution, GAPS["affine"], "float32")
-    found = OURS[mode](potentials, lengths)
-    assert found.score.dtype == "float32"
-    np.testing.assert_allclose(found.score, wanted, rtol=0, atol=1e-4)
-
-
-def test_gaps_of_both_sequences_may_meet(x64):
-    """Every pair is dear: two gaps side by side are better, by both programs."""
-    aligner = aligner_of("global", np.full((20, 20), -9.0), (3.0, 0.5))
-    assert aligner.score("AAA", "CCC") == -8.0
-    potentials = AlignmentPotentials(np.full((3, 3), -9.0), 3.0, 0.5)
-    assert global_alignment(potentials, np.array([3, 3])).score == -8.0

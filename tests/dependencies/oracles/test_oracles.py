@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 from scipy.stats import chi2
 
 from jaxstruct.dependencies import (
@@ -33,6 +32,9 @@ from tests.lib.enumeration import (
     check_k_best,
     check_levels,
     check_samples,
+    check_sums,
+    check_used,
+    flat,
     pearson,
 )
 from tests.lib.refusals import refused
@@ -83,31 +85,14 @@ def together(projective: bool):
     return jax.jit(jax.vmap(partial(answers, projective=projective)))
 
 
-def counts(length: int, p: np.ndarray, projective: bool) -> np.ndarray:
-    """[T + 1, T, R] how often trees of probabilities p use each arc."""
-    found = np.zeros((T + 1, T, R))
+@functools.cache
+def uses_of(length: int, projective: bool) -> np.ndarray:
+    """[K, P] how often each tree of so many words uses each arc."""
     outputs = labelled_trees(length, R, projective).reshape(-1, 2, length)
+    found, at = np.zeros((len(outputs), T + 1, T, R)), np.arange(len(outputs))
     for word in range(length):
-        np.add.at(found, (outputs[:, 0, word], word, outputs[:, 1, word]), p)
-    return found
-
-
-def check_sums(
-    every: Listed, asks: Asked, found: dict, projective: bool, tolerance: float, room: float = 1
-) -> None:
-    """log Z, its gradient and marginals; the gradient of the best score is what its tree uses."""
-    (total, slope), (tables, again) = found["sums"], found["marginals"]
-    for i, F in enumerate(every.scores):
-        log_z, length = logsumexp(F), int(asks.length[i])
-        np.testing.assert_allclose([total[i], again[i]], log_z, tolerance / 10, tolerance)
-        p = np.exp(F - log_z) if log_z > -np.inf else np.zeros(len(F))
-        wanted = counts(length, p, projective)
-        for own in (slope[i], tables[i]):
-            np.testing.assert_allclose(own, wanted, rtol=0, atol=room * tolerance)
-        best = np.concatenate([found["best"].heads[i], found["best"].labels[i]])
-        if log_z > -np.inf:
-            used = (every.outputs[i] == best).all(axis=1)
-            np.testing.assert_array_equal(found["used"][i], counts(length, used, projective))
+        found[at, outputs[:, 0, word], word, outputs[:, 1, word]] += 1
+    return flat(found, 1)
 
 
 def check_mixed(
@@ -138,6 +123,10 @@ def test_against_enumeration(projective: bool, dtype: str) -> None:
     potentials[0, 1:] = potentials[0, 0] = -np.inf
     given = given._replace(potentials=potentials)
     every = listed(given, projective)
+
+    def uses(i: int) -> np.ndarray:
+        return uses_of(int(given.length[i]), projective)
+
     true = np.array([own[random.integers(len(own))] for own in every.outputs], np.int32)
     wrong = random.random(potentials.shape) < 0.6
     keys = jax.random.split(jax.random.key(0), N)
@@ -162,9 +151,12 @@ def test_against_enumeration(projective: bool, dtype: str) -> None:
     wrong_tree = found["wrong"]
     output = wrong_tree.heads, wrong_tree.labels
     check_best_wrong(every, true, output, wrong_tree.score, tolerance)
-    check_sums(every, asks, found, projective, of_sums)
     scaled = Listed(every.outputs, [100 * F for F in every.scores], every.tied)
-    check_sums(scaled, asks, large, projective, of_sums, 100)
+    for listing, said, room in ((every, found, 1), (scaled, large, 100)):
+        for slope, log_z in (said["sums"][::-1], said["marginals"]):
+            check_sums(listing, uses, log_z, slope, of_sums / 10, of_sums, room * of_sums)
+        output = said["best"].heads, said["best"].labels
+        check_used(listing, uses, output, said["used"])
     check_samples(every, found["drawn"])
     if projective:
         levels = []

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
+from jaxstruct.trees.phrases.bracketing import (
+    clean,
+    plain_label,
+    read_tree,
+    read_trees,
+    without_functions,
+    without_outer,
+    without_repetitions,
+    without_traces,
+    write_indented,
+    write_line,
+)
 from jaxstruct.trees.phrases.tree import Tree, tags, words
 from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
@@ -45,51 +56,6 @@ def test_nothing_is_no_tree() -> None:
     assert read_trees(" \n ") == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("(S (NN a))\n(S (NN a)", "file:2: the text ends inside of the bracket 'S', .* 1 more"),
-        ("(S (NN a)", "file:1: .*1 more '\\)'"),
-        ("\n\n)", "file:3: '\\)' closes nothing, expected '\\('"),
-        ("(S (NN a)))", "file:1: '\\)' closes nothing"),
-        ("(S\n(NP ))", "file:2: the bracket 'NP' is empty, expected a word or trees"),
-        ("()", "file:1: a bracket without label is empty"),
-        ("(S (NN a b))", "file:1: a second word 'b' in the bracket 'NN', expected '\\)'"),
-        ("(S (NN a) b)", "file:1: the word 'b' after a tree in the bracket 'S'"),
-        ("(NP a (NN b))", "file:1: '\\(' after the word 'a', expected '\\)'"),
-        ("(S ((NN a)))", "file:1: '\\(' right after an inner '\\(', expected a label"),
-        ("(S (NN a))\nword", "file:2: 'word' outside of all brackets, expected '\\('"),
-    ],
-)
-def test_errors_name_the_line_and_what_was_expected(text: str, message: str) -> None:
-    refused(message, read_trees, text, "file")
-
-
-@pytest.mark.parametrize("text", [None, b"(A a)", ["(A a)"], Tree("A", word="a")])
-def test_what_is_no_text(text: object) -> None:
-    for read in (read_trees, read_tree):
-        refused(f"text: got {type(text).__name__}, expected a str", read, text)
-
-
-@pytest.mark.parametrize(
-    "text", ["(S (NN a) {})", "({})", "{}", "(S a {})", "(S (NN {}", "(S {} ("]
-)
-def test_errors_are_one_short_line(text: str) -> None:
-    refused(r"x\.\.\.x|1 more|2 more", lambda: read_trees(text.format("x" * 500_000)))
-
-
-def test_only_trees_are_written() -> None:
-    for tree in ("(S a)", None):
-        for write in (write_line, write_indented):
-            refused("tree: got .*, expected one Tree", write, tree)
-    with refused("width must be at least 0, a Python integer, got '80'"):
-        write_indented(Tree("A", word="a"), "80")
-
-
-def test_one_tree_is_one() -> None:
-    refused("holds 2 trees, expected exactly one", read_tree, "(A a) (B b)")
-
-
 def test_indented_form() -> None:
     text = "(S (NP (DT the) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))))"
     assert write_indented(read_tree(text), width=30) == (
@@ -118,16 +84,93 @@ def test_what_was_written_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "tree",
+    ("text", "message"),
     [
-        Tree("NN", word="New York"),
-        Tree("NN", word="("),
-        Tree("NN", word=""),
-        Tree("", word="dog"),
-        Tree("N N", word="dog"),
-        Tree("S", (Tree("", (Tree("NN", word="dog"),)),)),
+        ("(S (NN a))\n(S (NN a)", "file:2: the text ends inside of the bracket 'S', .* 1 more"),
+        ("\n\n)", "file:3: '\\)' closes nothing, expected '\\('"),
+        ("(S\n(NP ))", "file:2: the bracket 'NP' is empty, expected a word or trees"),
+        ("()", "file:1: a bracket without label is empty"),
+        ("(S (NN a b))", "file:1: a second word 'b' in the bracket 'NN', expected '\\)'"),
+        ("(S (NN a) b)", "file:1: the word 'b' after a tree in the bracket 'S'"),
+        ("(NP a (NN b))", "file:1: '\\(' after the word 'a', expected '\\)'"),
+        ("(S ((NN a)))", "file:1: '\\(' right after an inner '\\(', expected a label"),
+        ("(S (NN a))\nword", "file:2: 'word' outside of all brackets, expected '\\('"),
     ],
 )
-def test_what_could_not_be_read_again_is_not_written(tree: Tree) -> None:
-    for write in (write_line, write_indented, lambda tree: write_indented(tree, 1)):
-        refused("got '.*', expected one without white space", write, tree)
+def test_errors_name_the_line_and_what_was_expected(text: str, message: str) -> None:
+    refused(message, read_trees, text, "file")
+
+
+def test_what_is_neither_read_nor_written() -> None:
+    for text in (None, b"(A a)", ["(A a)"], Tree("A", word="a")):
+        refused(f"text: got {type(text).__name__}, expected a str", read_trees, text)
+    for text in ("(S (NN a) {})", "({})", "{}", "(S a {})", "(S (NN {}", "(S {} ("):
+        refused(r"x\.\.\.x|1 more|2 more", read_trees, text.format("x" * 500_000))
+    refused("holds 2 trees, expected exactly one", read_tree, "(A a) (B b)")
+    for write in (write_line, write_indented):
+        refused("tree: got .*, expected one Tree", write, "(S a)")
+        for tree in (
+            Tree("NN", word="New York"), Tree("NN", word="("), Tree("NN", word=""),
+            Tree("", word="dog"), Tree("N N", word="dog"),
+            Tree("S", (Tree("", (Tree("NN", word="dog"),)),)),
+        ):  # fmt: skip
+            refused("got '.*', expected one without white space", write, tree)
+    word = Tree("A", word="a")
+    refused("width must be at least 0, a Python integer, got '80'", write_indented, word, "80")
+
+
+RAW = (
+    "( (S (NP-SBJ-1 (DT the) (NN bid)) (VP (VBD was) (VP (VBN said) (S=2 (NP-SBJ (-NONE- *-1)) "
+    "(VP (TO to) (VP (VB fail)))))) (SBAR (-NONE- 0) (S (-NONE- *T*-3))) (. .)))"
+)
+
+
+@pytest.mark.parametrize(
+    ("label", "plain"),
+    [
+        ("NP-SBJ=1", "NP"),
+        ("NP-SBJ-TTL-1", "NP"),
+        ("NP=2", "NP"),
+        ("-LRB-", "-LRB-"),
+        ("-RRB-", "-RRB-"),
+        ("-NONE-", "-NONE-"),
+        ("ADVP|PRT-CLR", "ADVP|PRT"),
+        ("PRP$", "PRP$"),
+        ("", ""),
+        (":", ":"),
+    ],
+)
+def test_function_tags_and_indices(label: str, plain: str) -> None:
+    assert plain_label(label) == plain
+
+
+@pytest.mark.parametrize(("rule", "text", "expected"), [
+    (without_traces, "(S (NP (-NONE- *)) (SBAR (-NONE- 0) (S (NN a))))", "(S (SBAR (S (NN a))))"),
+    (without_traces, "( (S (NP (-NONE- *)) (VP (-NONE- *?*))))", None),
+    (without_functions, "(S-TPC-1 (NP-SBJ (-LRB- -LRB-)) (VP=2 (VB-X a-b)))",
+     "(S (NP (-LRB- -LRB-)) (VP (VB a-b)))"),
+    (without_outer, "(ROOT (S (NN a)))", "(S (NN a))"),
+    (without_outer, "( (TOP (S (NN a))))", "(S (NN a))"),
+    (without_outer, "(ROOT (NN a))", "(NN a)"),
+    (without_outer, "( (S (NN a)) (. .))", "(ROOT (S (NN a)) (. .))"),
+    (without_outer, "(TOP (S (NN a)) (. .))", "(TOP (S (NN a)) (. .))"),
+    (without_outer, "(S (ROOT (NN a)))", "(S (ROOT (NN a)))"),
+    (without_repetitions, "(S (NP (NP (NP (NN a)))) (NP (NP (NN b)) (NP (NN c))))",
+     "(S (NP (NN a)) (NP (NP (NN b)) (NP (NN c))))"),
+    (without_repetitions, "(X (X a))", "(X (X a))"),
+    (without_repetitions, "(S (VP (S (NN a))))", "(S (VP (S (NN a))))"),
+    (clean, RAW, "(S (NP (DT the) (NN bid)) (VP (VBD was) (VP (VBN said) "
+     "(S (VP (TO to) (VP (VB fail)))))) (. .))"),
+    (clean, "( (S (-NONE- *)))", None),
+    # a trace's loss makes a chain, a function tag's loss makes it a repetition
+    (clean, "( (NP (NP-SBJ (NN a)) (S (-NONE- *))))", "(NP (NN a))"),
+])  # fmt: skip
+def test_rules_by_hand(rule, text: str, expected: str | None) -> None:
+    found = rule(read_tree(text))
+    assert (None if found is None else write_line(found)) == expected
+
+
+def test_clean_trees_stay() -> None:
+    for tree in random_trees(5, 300):
+        once = clean(tree)
+        assert clean(once) == once

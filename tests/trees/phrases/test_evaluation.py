@@ -136,10 +136,6 @@ def test_nothing_to_count_is_zero() -> None:
     assert (empty.f1, empty.exact, empty.valid) == (0.0, 0.0, 0)
 
 
-def test_numbers_of_trees_differ() -> None:
-    refused("predicted: got 0 trees, expected 1", lambda: score([read_tree("(NN a)")], []))
-
-
 def _with_words(tree: Tree, numbers: itertools.count) -> Tree:
     if tree.is_leaf:
         return Tree(tree.label, word=f"w{next(numbers)}")
@@ -182,6 +178,7 @@ def test_other_types() -> None:
         ((None, [tree]), "gold must be a list of Trees, got None"),
         (([None], [tree]), r"gold\[0\]: got NoneType, expected one Tree"),
         (([tree], ["(S a)"]), r"predicted\[0\]: got str, expected one Tree"),
+        (([tree], []), "predicted: got 0 trees, expected 1"),
         (([tree], [tree], "f1"), "measure must be a Measure .*got str 'f1'"),
     ]:
         refused(message, score, *arguments)

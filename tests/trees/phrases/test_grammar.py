@@ -13,13 +13,17 @@ from jaxstruct.models.model_files import RECORDS
 from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise
 from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import (
+    CLASSES,
     Grammar,
     UnknownWords,
     fields_of,
+    frequent_words,
     grammar_of,
     label_counts,
     read_grammar,
+    signature,
     terminals_of,
+    words_read,
 )
 from jaxstruct.trees.phrases.tree import Tree, constituents, fold, preorder
 from tests.lib.refusals import refused
@@ -123,11 +127,6 @@ def test_constituents_add_up_to_those_of_each_tree() -> None:
         assert histogram.tolist() == [wanted[label] for label in labels]
 
 
-def test_outer_brackets_are_no_constituents() -> None:
-    grammar = read_grammar(read_trees("(ROOT (S (NN a) (NN b)))"))
-    assert grammar.constituents[grammar.symbols.index("ROOT+S")] == 1
-
-
 def test_tags_as_terminals() -> None:
     grammar = read_grammar(TREES)
     assert terminals_of(grammar, ["NN", "XX", "VB"]).tolist() == [2, -1, 4]
@@ -161,41 +160,6 @@ def test_only_words_of_one_token() -> None:
     assert grammar.token_constituents.tolist() == [0, 1]
 
 
-def test_bad_input() -> None:
-    refused("trees: got none, expected at least one", read_grammar, [])
-    refused(
-        "rare must be at least 0, got -1",
-        lambda: read_grammar(TREES, unknown_words=UnknownWords(-1)),
-    )
-    refused("separator", lambda: read_grammar(read_trees("(A+B (NN a))")))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("(S (NN a))",), "trees must be several Trees: read_trees.*got '"),
-        ((TREES[0],), r"trees must be several Trees: .*\[tree\], got Tree"),
-        (([TREES[0], "(S (NN a))"],), r"trees\[1\]: got str, expected one Tree"),
-        ((TREES, "right"), "binarisation must be a Binarisation .*got str 'right'"),
-        (
-            (TREES, Binarisation(), 1),
-            "unknown_words must be .* UnknownWords .*got int 1",
-        ),
-    ],
-)
-def test_other_types(arguments: tuple, message: str) -> None:
-    refused(message, read_grammar, *arguments)
-
-
-def test_terminals_of_other_types() -> None:
-    grammar = read_grammar(TREES)
-    for tokens in ("NN", None, TREES[0]):
-        with refused("tokens must be a list of str, one a token, .*, got "):
-            terminals_of(grammar, tokens)
-    refused("tokens: got 3 among them", terminals_of, grammar, ["NN", 3])
-    refused("grammar must be a Grammar .*, got ", terminals_of, ["NN"], grammar)
-
-
 @pytest.mark.parametrize("options, unknown_words, trees", [
     (Binarisation("left", 2), None, random_trees(30, 100)),
     (Binarisation(), UnknownWords(3), random_trees(31, 50)),
@@ -215,30 +179,76 @@ FIELDS = fields_of(read_grammar(TREES))
 RULES = read_grammar(TREES).binary_rules
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(symbols=("A", "A")), "symbols has a text twice"),
-    (dict(unknown_words=3), "unknown_words must be .* UnknownWords"),
-    (dict(symbols=(1,)), r"symbols must be texts, got \[1\]"),
-    (dict(binary_rules=RULES[::-1]), "each rule once, in ascending order"),
-    (dict(binary_rules=RULES[[0, *range(6)]]), "each rule once, in ascending order"),
-    (dict(binary_rules=RULES + 9), "the symbols and terminals"),
-    (dict(binary_rules=RULES[1:]), r"binary_counts must be \[R = 6\] integers"),
-    (dict(binary_rules=RULES * 1.0), "integers, got float64"),
-    (dict(binary_rules=RULES - 9), "is -5: expected 0..2147483647"),
-    (dict(binary_rules=RULES[:, :2]), r"binary_rules must be \[R, 3\] integers"),
-    (dict(root_counts=np.ones(1, int)), r"root_counts must be \[S = 13\] integers"),
-])  # fmt: skip
-def test_what_is_no_grammar_is_refused(change: dict, message: str) -> None:
-    change = {name: np.asarray(value).tolist() for name, value in change.items()}
-    refused(message, grammar_of, FIELDS | change)
+def test_what_does_not_fit_is_refused() -> None:
+    for arguments, message in (
+        (([],), "trees: got none, expected at least one"),
+        (("(S (NN a))",), "trees must be several Trees: read_trees.*got '"),
+        ((TREES[0],), r"trees must be several Trees: .*\[tree\], got Tree"),
+        (([TREES[0], "(S (NN a))"],), r"trees\[1\]: got str, expected one Tree"),
+        ((TREES, "right"), "binarisation must be a Binarisation .*got str 'right'"),
+        ((TREES, FULL, 1), "unknown_words must be .* UnknownWords .*got int 1"),
+        ((TREES, FULL, UnknownWords(-1)), "rare must be at least 0, got -1"),
+        ((TREES, FULL, UnknownWords(True)), "rare must be at least 0, .*got True"),
+        ((read_trees("(A+B (NN a))"),), "separator"),
+    ):
+        refused(message, read_grammar, *arguments)
+    grammar = read_grammar(TREES)
+    refused("tokens must be a list of str, one a token, .*, got ", terminals_of, grammar, "NN")
+    refused("tokens: got 3 among them", terminals_of, grammar, ["NN", 3])
+    refused("grammar must be a Grammar .*, got ", terminals_of, ["NN"], grammar)
 
 
-@pytest.mark.parametrize("name, fields, message", [
-    ("grammar", dict(more=1), "its fields are"),
-    ("binarisation", dict(branching="up"), "branching is 'up'"),
-    ("binarisation", dict(colour=1), "its fields are"),
-    ("unknown_words", dict(rare=-1), "rare must be at least 0, got -1"),
-])  # fmt: skip
-def test_files_of_no_grammar_are_refused(name: str, fields: dict, message: str) -> None:
-    given = {"grammar": FIELDS, "binarisation": FULL._asdict(), "unknown_words": {}}[name]
-    refused(message, RECORDS[name].build, given | fields)
+def test_what_is_no_grammar_is_refused() -> None:
+    for change, message in (
+        (dict(symbols=("A", "A")), "symbols has a text twice"),
+        (dict(unknown_words=3), "unknown_words must be .* UnknownWords"),
+        (dict(symbols=(1,)), r"symbols must be texts, got \[1\]"),
+        (dict(binary_rules=RULES[::-1]), "each rule once, in ascending order"),
+        (dict(binary_rules=RULES + 9), "the symbols and terminals"),
+        (dict(binary_rules=RULES[1:]), r"binary_counts must be \[R = 6\] integers"),
+        (dict(binary_rules=RULES - 9), "is -5: expected 0..2147483647"),
+        (dict(binary_rules=RULES[:, :2]), r"binary_rules must be \[R, 3\] integers"),
+        (dict(root_counts=np.ones(1, int)), r"root_counts must be \[S = 13\] integers"),
+    ):
+        changed = {name: np.asarray(value).tolist() for name, value in change.items()}
+        refused(message, grammar_of, FIELDS | changed)
+    refused("its fields are", RECORDS["grammar"].build, FIELDS | {"more": 1})
+    options = FULL._asdict()
+    refused("branching is 'up'", RECORDS["binarisation"].build, options | {"branching": "up"})
+    refused("its fields are", RECORDS["binarisation"].build, options | {"colour": 1})
+    refused("rare must be at least 0, got -1", RECORDS["unknown_words"].build, {"rare": -1})
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("1990s", "UNK-num"),
+        ("--", "UNK-punct"),
+        ("NASA", "UNK-caps"),
+        ("U.S.", "UNK-caps"),
+        ("I", "UNK-cap"),
+        ("Vinken", "UNK-cap"),
+        ("well-known", "UNK-hyphen"),
+        ("running", "UNK-ing"),
+        ("king", "UNK"),
+        ("ended", "UNK-ed"),
+        ("quickly", "UNK-ly"),
+        ("nation", "UNK-ion"),
+        ("dogs", "UNK-s"),
+        ("city", "UNK-y"),
+        ("ability", "UNK-ity"),
+        ("dog", "UNK"),
+        ("", "UNK-punct"),
+    ],
+)
+def test_signature(word: str, name: str) -> None:
+    assert signature(word) == name
+    assert name in CLASSES
+
+
+def test_rare_words_are_read_as_their_class() -> None:
+    seen = "the the the dog dog Vinken UNK UNK UNK".split()
+    assert frequent_words(seen, UnknownWords(0)) == {"the", "dog", "Vinken"}
+    assert frequent_words(seen, UnknownWords(1)) == {"the", "dog"}
+    assert frequent_words(seen, UnknownWords(2)) == {"the"}
+    assert words_read(["the", "dog", "UNK"], {"the"}) == ["the", "UNK", "UNK-caps"]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import reduce
 
 import pytest
 
-from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise, debinarise
+from jaxstruct.trees.phrases.binarisation import (
+    FULL,
+    Binarisation,
+    binarise,
+    chain_labels,
+    debinarise,
+)
 from jaxstruct.trees.phrases.bracketing import (
     clean,
     read_tree,
@@ -20,7 +27,6 @@ from jaxstruct.trees.phrases.tree import (
     constituents,
     fold,
     leaves,
-    node_spans,
     preorder,
     tags,
     words,
@@ -46,12 +52,6 @@ def test_yield_spans_and_depth() -> None:
     assert [node.label for node in preorder(SENTENCE)] == "S S NP DT NN VP VBZ".split()
 
 
-def test_one_word() -> None:
-    leaf = Tree("UH", word="yes")
-    assert leaf.is_leaf and depth(leaf) == 1 and constituents(leaf) == []
-    assert node_spans(leaf) == [(leaf, 0, 1)]
-
-
 def test_equality_is_of_labels_words_and_shape() -> None:
     assert Tree("NP", (Tree("DT", word="the"), Tree("NN", word="dog"))) == DOG
     assert hash(Tree("NP", DOG.children)) == hash(DOG)
@@ -63,11 +63,6 @@ def test_equality_is_of_labels_words_and_shape() -> None:
     flat = Tree("S", (Tree("A", (Tree("B", word="b"), Tree("C", word="c"))),))
     steep = Tree("S", (Tree("A", (Tree("B", word="b"),)), Tree("C", word="c")))
     assert flat != steep
-
-
-@pytest.mark.parametrize(("children", "word"), [((), None), ((Tree("NN", word="dog"),), "dog")])
-def test_a_node_is_a_constituent_or_a_leaf(children, word) -> None:
-    refused("expected children .* or a word", Tree, "NP", children, word)
 
 
 def test_spans_agree_with_recursion() -> None:
@@ -104,18 +99,102 @@ def test_depth_and_width_are_no_limit() -> None:
             assert debinarise(binarise(tree, options), options) == tree
 
 
-def test_parts_of_other_types() -> None:
+def test_what_is_no_tree_is_refused() -> None:
     leaf = Tree("NN", word="dog")
     for fields, message in [
+        (("NP", (), None), "expected children .* or a word"),
+        (("NP", (leaf,), "dog"), "expected children .* or a word"),
         ((3, (), "dog"), "label: got int, expected a str"),
         (("NN", (), 3), "word: got int, expected a str, or None"),
         (("NP", "dog"), "children: got str among them, expected Trees"),
-        (("NP", (leaf, None)), "children: got NoneType among them"),
     ]:
         refused(message, Tree, *fields)
-
-
-def test_walks_over_what_is_no_tree() -> None:
     for walk in (leaves, words, tags, constituents, preorder):
-        with refused("tree: got list, expected one Tree of jaxstruct.trees; read_tree"):
-            walk([Tree("NN", word="dog")])
+        refused("tree: got list, expected one Tree of jaxstruct.trees; read_tree", walk, [leaf])
+
+
+WIDE = "(X (A a) (B b) (C c) (D d) (E e))"
+OPTIONS = [
+    Binarisation(branching, memory)
+    for branching, memory in itertools.product(("right", "left"), (None, 0, 1, 2))
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (FULL, "(X (A a) (@X@A (B b) (@X@A@B (C c) (@X@A@B@C (D d) (E e)))))"),
+        (Binarisation("right", 2), "(X (A a) (@X@A (B b) (@X@A@B (C c) (@X@B@C (D d) (E e)))))"),
+        (Binarisation("right", 1), "(X (A a) (@X@A (B b) (@X@B (C c) (@X@C (D d) (E e)))))"),
+        (Binarisation("right", 0), "(X (A a) (@X (B b) (@X (C c) (@X (D d) (E e)))))"),
+        (Binarisation("left"), "(X (@X@E (@X@E@D (@X@E@D@C (A a) (B b)) (C c)) (D d)) (E e))"),
+        (Binarisation("left", 1), "(X (@X@E (@X@D (@X@C (A a) (B b)) (C c)) (D d)) (E e))"),
+        (
+            Binarisation("right", 1, "_", "^"),
+            "(X (A a) (^X^A (B b) (^X^B (C c) (^X^C (D d) (E e)))))",
+        ),
+    ],
+)
+def test_wide_constituents(options: Binarisation, expected: str) -> None:
+    assert write_line(binarise(read_tree(WIDE), options)) == expected
+    assert debinarise(read_tree(expected), options) == read_tree(WIDE)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(NN dog)", "(NN dog)"),
+        ("(NP (NN dog))", "(NP+NN dog)"),
+        ("(S (NP (NP (NN dog))))", "(S+NP+NP+NN dog)"),
+        ("(S (VP (VB go) (NP (NN home))))", "(S+VP (VB go) (NP+NN home))"),
+        ("(S (VP (VB go) (RB on) (NP (NN home))))", "(S+VP (VB go) (@VP@VB (RB on) (NP+NN home)))"),
+        ("(X (A (B b)) (C c) (D d))", "(X (A+B b) (@X@A+B (C c) (D d)))"),
+    ],
+)
+def test_chains_and_one_word(text: str, expected: str) -> None:
+    assert write_line(binarise(read_tree(text))) == expected
+    assert debinarise(read_tree(expected)) == read_tree(text)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_way_back_is_certain(options: Binarisation) -> None:
+    for tree in random_trees(6, 1000):
+        normal = binarise(tree, options)
+        assert all(len(node.children) in (0, 2) for node in preorder(normal))
+        assert words(normal) == words(tree)
+        assert debinarise(normal, options) == tree
+
+
+def test_less_memory_means_fewer_symbols() -> None:
+    trees = random_trees(7, 300)
+
+    def symbols(memory: int | None) -> int:
+        forms = (binarise(tree, Binarisation("right", memory)) for tree in trees)
+        return len({node.label for form in forms for node in preorder(form)})
+
+    assert symbols(0) < symbols(1) < symbols(2) < symbols(None)
+
+
+def test_labels_of_a_symbol() -> None:
+    assert chain_labels("S+VP", FULL) == ("S", "VP")
+    assert chain_labels("NN", FULL) == ("NN",)
+    assert chain_labels("@S@NP+NN", FULL) == ()
+    assert chain_labels("S+VP", Binarisation(separator="_")) == ("S+VP",)
+
+
+def test_bad_labels_and_options() -> None:
+    for label, options, message in (
+        ("A+B", FULL, "'A\\+B', which holds '\\+', the separator of new symbols: rename"),
+        ("@A", FULL, "'@A', which holds '@', the mark of new symbols: rename"),
+        ("", FULL, "label: got an empty one"),
+        ("A", Binarisation("up"), "branching is 'up'; choose one of .'right', 'left'."),
+        ("A", Binarisation(memory=-1), "memory must be at least 0, got -1"),
+        ("A", Binarisation(memory=True), "memory must be at least 0, .*got True"),
+        ("A", Binarisation(separator=""), "separator: got '', expected one character"),
+        ("A", Binarisation(mark="("), "mark: got '\\('"),
+        ("A", Binarisation(separator="@"), "mark: got '@', expected another"),
+    ):
+        tree = Tree("S", (Tree("B", word="b"), Tree(label, (Tree("C", word="c"),))))
+        refused(message, binarise, tree, options)
+    for text in ("(@S@A (B b) (C c))", "(S (@S@A b) (C c))"):
+        refused("the (intermediate )?symbol '@S@A'", debinarise, read_tree(text))

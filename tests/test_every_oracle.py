@@ -1,4 +1,8 @@
-"""What the docs call never read changes no bit of any answer, whatever stands there."""
+"""Every oracle of every output type on padded potentials.
+
+What the docs call never read changes no bit of any answer; arrays of NumPy are taken without jit.
+`test_shapes` and `test_compiler_effort` ask the same oracles.
+"""
 
 from __future__ import annotations
 
@@ -135,6 +139,7 @@ def _trees(by_span: bool) -> Case:
     own = grammar()
     rules = trees.GrammarRules(*own.binary_rules.T)
     R, symbols = len(rules.parents), 1 + int(max(map(np.max, rules)))
+    counts = np.ones((T, T, symbols), int)
     begin, end = np.arange(T)[:, None, None], np.arange(T)[None, :, None]
     spans = (begin < end) & (end < N)
     given = trees.TreePotentials(
@@ -152,6 +157,10 @@ def _trees(by_span: bool) -> Case:
         "log Z": _slopes(lambda p: inside_outside.log_partition(rules, p, N)),
         "marginals": lambda p: inside_outside.rule_marginals(rules, p, N),
         "sample": lambda p: inside_outside.sample_tree(rules, p, N, KEY),
+        "levels": lambda p: k_best_trees.tree_levels(rules, p, counts, N, 4),
+        "score": _slopes(
+            lambda p: trees.score_tree(rules, p, k_best_trees.cky(rules, p, N).tree, N)
+        ),
     })  # fmt: skip
 
 
@@ -212,6 +221,7 @@ def _graphs(kinds: bool) -> Case:
         "log Z": _slopes(lambda p: exact.log_partition(of(p), plan)),
         "marginals": lambda p: exact.marginals(of(p), plan),
         "sample": lambda p: sampling.sample_labelling(of(p), plan, KEY),
+        "all scores": lambda p: enumeration.all_scores(of(p)),
         "best of all": lambda p: enumeration.best_of_all(of(p)),
         "k best of all": lambda p: graphs_k_best.k_best_of_all(of(p), 3),
         "log Z of all": lambda p: enumeration.enumerated_log_partition(of(p)),
@@ -299,6 +309,27 @@ def check(given: Case) -> None:
         same = {name: [*map(np.ndarray.tobytes, leaves)] for name, leaves in plain.items()}
         failed = [name for name in same if same[name] != [*map(np.ndarray.tobytes, found[name])]]
         assert not failed, (number, failed)
+
+
+def _same(call: Callable, given: Any) -> bool:
+    """Whether a trace with arrays of NumPy inside has the shapes of one with those of JAX: loops
+    trace their bodies, where the former cannot be read at a traced place."""
+    wanted = jax.eval_shape(lambda: call(_of_jax(given)))
+    return jax.eval_shape(lambda: call(given)) == wanted
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arrays_of_numpy_are_taken(name: str) -> None:
+    given = CASES[name]()
+    for oracle, call in given.oracles.items():
+        assert _same(getattr(call, "value", call), given.potentials), oracle
+
+
+def test_the_best_wrong_tree_of_arrays_of_numpy_is_that_of_arrays_of_jax() -> None:
+    heads, arcs = np.array([0, 1, 1, 3]), _numbers(5, 4, 2)
+    best = partial(dependencies.best_wrong_tree, projective=True)
+    given = arcs, (heads, heads % 2), 4
+    jax.tree.map(np.testing.assert_array_equal, best(*given), best(*_of_jax(given)))
 
 
 def _layers(name: str) -> Case:
