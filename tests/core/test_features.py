@@ -154,6 +154,7 @@ WRONG_ROWS = {
     "a name that is a number": ([["a", 1]], r"rows\[0\] must hold names, .*got int 1"),
     "a key that is a number": ([{1: "a"}], r"rows\[0\] names a feature int 1, not a text"),
     "none": ([{"a": None}], r"rows\[0\] gives feature 'a' the value None; expected a finite"),
+    "nan": ([{}, {"a": NAN}], r"rows\[1\] gives feature 'a' the value float nan"),
     "too large": ([{"a": 10**400}], "gives feature 'a' the value int 1000"),
     "nested": ([{"a": {"b": 1}}], "the value dict"),
     "unequal": ([[1, 2], [3]], r"rows\[1\] has numbers of shape \(1,\), rows\[0\] of \(2,\)"),
