@@ -1,6 +1,9 @@
-"""Random fields against enumeration of all outputs and scipy's optimum."""
+"""Random fields, of trees and kernels too, against enumeration of all outputs and SciPy."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -10,38 +13,35 @@ from jax.tree_util import Partial
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from jaxstruct import Status
+import jaxstruct as js
+from jaxstruct import Status, predict
 from jaxstruct.baselines import conditional_log_likelihood
 from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
 from jaxstruct.baselines.conditional_random_field import (
     FieldProgress,
+    LinePoint,
     certify_random_field,
     fit_random_field,
+    wolfe_step,
 )
+from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.baselines.field_certificate import lower_bound
+from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles.sums import log_partition
-from jaxstruct.chains.potentials import score_labels
-from jaxstruct.chains.structure import Constraints, chain_potentials
+from jaxstruct.chains.potentials import ChainInput, score_labels
+from jaxstruct.chains.structure import Constraints, chain, chain_potentials
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Inference
 from jaxstruct.graphs import graph_labelling, with_log_loss
+from jaxstruct.kernels import gaussian, gram_matrix, linear
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.trees.structure import weighted_grammar
+from jaxstruct.trees.structure import grammar_potentials, weighted_grammar
 from tests.baselines.enumeration import Enumerated
-from tests.baselines.sequences import (
-    BARRED,
-    PLAIN,
-    RICH,
-    Sequences,
-    allowed,
-    flat,
-    like,
-    random_sequences,
-)
-from tests.graphs.structure_cases import Options, random_graphs
+from tests.baselines.sequences import BARRED, PLAIN, RICH, Sequences, flat, like, random_sequences
+from tests.chains.structure_cases import allowed, kernel_token_inputs
 from tests.lib.refusals import refused
-from tests.trees import structure_cases as trees
+from tests.trees import structure_cases as cases
 
 SMALL = random_sequences(0, n=8, T=4, d=3, S=3)
 
@@ -170,36 +170,6 @@ def test_float32_counts_what_it_rounds(mean: float) -> None:
     assert f"gap {found.gap:.2g}, rounding {found.rounding:.2g}" in found.message
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("structure", ["trees", "graphs", "kernel classes"])
-def test_the_rounding_of_any_structure_is_what_float64_finds(structure: str) -> None:
-    """float32 is off by no more than it says, and says that it is off by little."""
-    found, random = [], np.random.default_rng(5)
-    weights, points = None, random.normal(size=(12, 3))
-    gram = (points @ points.T + 25).astype(np.float32)
-    for dtype in ("float32", "float64"):
-        with jax.enable_x64(dtype == "float64"):
-            if structure == "trees":
-                problem = weighted_grammar(trees.grammar(0), dtype=dtype)
-                x, y = trees.examples(0)
-            elif structure == "graphs":
-                given = random_graphs(4, 10, "any", Options(1, 2))
-                problem, x, y = given.problem(dtype=dtype), given.inputs(plans=True), given.outputs
-            else:
-                problem, y = kernel_multiclass(12, 3, dtype=dtype), np.arange(12) % 3
-                x = kernel_inputs(jnp.asarray(gram, dtype))
-            zero = problem.initial_weights
-            if weights is None:
-                weights = like(random.normal(size=flat(zero).size), zero)
-                weights = fit_random_field(problem, x, y, 5.0, start=weights).weights
-            same = jax.tree.map(lambda a, b: np.asarray(a, b.dtype), weights, zero)
-            found.append(certify_random_field(problem, same, x, y, 5.0))
-    coarse, fine = found
-    assert abs(coarse.primal - fine.primal) <= coarse.rounding <= 1e-3 * fine.primal
-    assert abs(coarse.dual - fine.dual) <= coarse.rounding
-    assert 0 < fine.rounding <= 1e-6 * coarse.rounding
-
-
 def test_a_log_loss_that_is_not_convex_has_no_bound() -> None:
     exact = graph_labelling(2, 2)
     assert lower_bound(3.0, 1.0, exact) == 2.5
@@ -303,3 +273,254 @@ def test_structures_without_a_log_loss_are_refused() -> None:
     bare = multiclass(2, 2)._replace(inference=Inference())
     with refused("problem has no log_loss: give make_problem"):
         fit_random_field(bare, np.eye(2, dtype=np.float32), np.arange(2))
+
+
+DATA = random_sequences(0, n=8, T=4, d=3, S=3)
+NEW = random_sequences(1, n=8, T=4, d=3, S=3)
+REAL = np.arange(4) < DATA.length[:, None]
+ANCHORS = DATA.tokens[REAL]
+M = len(ANCHORS)
+PLACES = np.full(REAL.shape, -1)
+PLACES[REAL] = np.arange(M)
+C = 5.0
+
+
+def inputs_of(kernel, data: Sequences, places: np.ndarray) -> ChainInput:
+    return kernel_token_inputs(kernel, data.tokens, data.length, ANCHORS, places)
+
+
+def new_inputs(kernel) -> ChainInput:
+    return inputs_of(kernel, NEW, np.where(NEW.y >= 0, M, -1))
+
+
+def test_with_a_linear_kernel_it_is_the_linear_field(x64: None) -> None:
+    """The same objective, and the same labels of sequences that did not train."""
+    plain = DATA.problem(PLAIN, dtype="float64")
+    best = fit_random_field(plain, DATA.inputs(), DATA.y, C, tolerance=1e-8)
+    kernel = chain(M, 3, **PLAIN, dtype="float64")
+    x = inputs_of(linear(), DATA, PLACES)
+    found = fit_random_field(kernel, x, DATA.y, C, tolerance=1e-8)
+    assert found.status is Status.CONVERGED
+    assert found.weights["emissions"].shape == (M, 3)
+    np.testing.assert_allclose(found.objective, best.objective, rtol=1e-10)
+    lifted = ANCHORS.T @ found.weights["emissions"]
+    np.testing.assert_allclose(lifted, best.weights["emissions"], atol=1e-6)
+    np.testing.assert_array_equal(
+        predict(kernel, found, new_inputs(linear())), predict(plain, best, NEW.inputs())
+    )
+
+
+@pytest.mark.thorough
+def test_a_gaussian_kernel(x64: None) -> None:
+    """Against scipy's optimum over features that are the rows of a Cholesky factor of K."""
+    kernel, problem = gaussian(1.0), chain(M, 3, **PLAIN, dtype="float64")
+    gram = np.asarray(gram_matrix(kernel, ANCHORS))
+    factor = np.linalg.cholesky(gram + 1e-13 * np.eye(M))
+    tokens = np.zeros((*REAL.shape, M))
+    tokens[REAL] = factor
+    w, objective = all_outputs(DATA._replace(tokens=tokens), PLAIN).optimum(C)
+    x, seen = inputs_of(kernel, DATA, PLACES), []
+    found = fit_random_field(
+        problem, x, DATA.y, C, tolerance=1e-8, callback=lambda one: seen.append(one.weights)
+    )
+    assert found.status is Status.CONVERGED and 0 <= found.gap < 1e-8
+    np.testing.assert_allclose(found.objective, objective, rtol=1e-9)
+    coefficients = np.linalg.solve(factor.T, w[: 3 * M].reshape(M, 3))  # L u = K B, B = L^-T u
+    np.testing.assert_allclose(gram @ found.weights["emissions"], gram @ coefficients, atol=1e-5)
+    np.testing.assert_array_equal(flat(seen[-1]), flat(found.weights))
+    again = certify_random_field(problem, found.weights, x, DATA.y, C)
+    np.testing.assert_allclose([again.primal, again.dual], objective, rtol=1e-9)
+
+
+@pytest.mark.parametrize("described", [False, True])
+def test_kernel_logistic_regression_with_class_features(x64: None, described: bool) -> None:
+    random = np.random.default_rng(3)
+    x, new = random.normal(size=(12, 4)), random.normal(size=(6, 4))
+    y = np.arange(12) % 3
+    features = random.normal(size=(3, 2)) if described else None
+    plain = multiclass(4, 3, output_features=features, dtype="float64")
+    options = dict(tolerance=1e-8)
+    best = fit_random_field(plain, x, y, C, **options)
+    problem = kernel_multiclass(12, 3, output_features=features, dtype="float64")
+    found = fit_random_field(problem, kernel_inputs(x @ x.T), y, C, **options)
+    np.testing.assert_allclose(found.objective, best.objective, rtol=1e-9)
+    rows = kernel_inputs(new @ x.T, self_kernel=np.sum(new * new, axis=1))
+    np.testing.assert_array_equal(predict(problem, found, rows), predict(plain, best, new))
+
+
+def test_anchors_that_do_not_train_have_no_coefficient(x64: None) -> None:
+    x = inputs_of(linear(), DATA, PLACES)
+    some, y = js.take(x, np.arange(6)), DATA.y[:6]
+    plain = DATA.problem(PLAIN, dtype="float64")
+    best = fit_random_field(plain, js.take(DATA.inputs(), np.arange(6)), y, C, tolerance=1e-8)
+    found = fit_random_field(chain(M, 3, **PLAIN, dtype="float64"), some, y, C, tolerance=1e-8)
+    np.testing.assert_allclose(found.objective, best.objective, rtol=1e-9)
+    trained = int(DATA.length[:6].sum())
+    assert np.abs(found.weights["emissions"][:trained]).max() > 0.01
+    np.testing.assert_array_equal(found.weights["emissions"][trained:], 0)
+
+
+def test_values_of_no_kernel_are_refused() -> None:
+    gram = np.array([[1.0, 2.0], [2.0, 1.0]])
+    with refused("not positive semi-definite"):
+        fit_random_field(kernel_multiclass(2, 2), kernel_inputs(gram), np.arange(2))
+
+
+DRAW = 0
+
+
+@pytest.fixture(scope="module")
+def truth():
+    """Of each sentence, Psi of the true tree and [A, d] of all trees."""
+    x, y = cases.examples(DRAW)
+    found = Enumerated.of(
+        (
+            cases.psi(DRAW, row, cases.row_of(y, row)),
+            np.stack([cases.psi(DRAW, row, tree) for tree in cases.all_trees(DRAW, row)]),
+        )
+        for row in range(len(x.length))
+    )
+    assert sum(len(every) > 1 for every in found.every) >= 5
+    return found
+
+
+def summed(problem, weights, x, y):
+    theta = jax.vmap(problem.model.potentials, (None, 0))(weights, x)
+    return jnp.sum(jax.vmap(lambda theta, y: problem.inference.log_loss(theta, y))(theta, y))
+
+
+sloped = jax.jit(jax.value_and_grad(summed, 1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "close", "close_slope"),
+    [
+        ("float64", 0.3, 1e-12, 1e-10),
+        ("float64", 3.0, 1e-12, 1e-10),
+        pytest.param("float32", 1.0, 1e-5, 1e-4, marks=pytest.mark.thorough),
+    ],
+)
+def test_value_and_gradient_are_those_of_all_trees(truth, dtype, scale, close, close_slope):
+    with jax.enable_x64(dtype == "float64"):
+        problem = weighted_grammar(cases.grammar(DRAW), dtype=dtype)
+        w = scale * np.random.default_rng(1).normal(size=truth.true.shape[1])
+        weights = like(w, problem.initial_weights)
+        found, slope = sloped(problem, weights, *cases.examples(DRAW))
+    value, gradient = truth.likelihood(w)
+    np.testing.assert_allclose(found, value, rtol=close)
+    np.testing.assert_allclose(cases.flat(slope), gradient, rtol=close_slope, atol=close)
+
+
+def test_problems_of_another_kind_are_refused():
+    problem = chain(2, 3)
+    refused("weighted_grammar", grammar_potentials, problem, None)
+
+
+def test_floats_follow_the_run_and_integers_are_int32(x64: None) -> None:
+    tree = np.ones(2), np.ones(2, np.float32), np.arange(2), np.array([True, False])
+    for dtype in (jnp.float32, jnp.float64):
+        found = on_device(tree, jnp.dtype(dtype))
+        assert [leaf.dtype for leaf in found] == [dtype, dtype, jnp.int32, bool]
+        jax.tree.map(np.testing.assert_array_equal, found, tree)
+
+
+def test_a_chain_loses_its_gram_and_others_lose_nothing() -> None:
+    x = random_sequences(0, n=3, T=2, d=2, S=2).inputs()
+    lean = without_gram(x)
+    assert lean.gram is None and lean.features is x.features and lean.length is x.length
+    assert without_gram(x.features) is x.features
+
+
+def test_float64_tokens_train_a_float32_problem_where_float64_is_on(x64: None) -> None:
+    data = random_sequences(1, n=4, T=3, d=2, S=2)
+    assert data.tokens.dtype == np.float64
+    for found in (
+        fit_random_field(data.problem(PLAIN), data.inputs(), data.y, max_iterations=2),
+        perceptron(data.problem(PLAIN), data.inputs(), data.y, max_epochs=2),
+    ):
+        assert {leaf.dtype for leaf in jax.tree.leaves(found.weights)} == {jnp.dtype("float32")}
+
+
+def searched(
+    function: Callable[[float], tuple[float, float]], **options: object
+) -> tuple[LinePoint | None, list[float]]:
+    """The step, and every t that was evaluated."""
+    seen = []
+
+    def evaluate(t: float) -> tuple[float, float]:
+        seen.append(t)
+        return function(t)
+
+    return wolfe_step(evaluate, *function(0.0), **options), seen
+
+
+def quadratic(centre: float, noise: float = 0.0) -> Callable[[float], tuple[float, float]]:
+    return lambda t: ((t - centre) ** 2 + noise * math.sin(1e9 * t), 2 * (t - centre))
+
+
+@pytest.mark.smoke
+def test_the_step_satisfies_both_conditions() -> None:
+    random, lengths = np.random.default_rng(0), []
+    for a, b, c in np.exp(random.normal(size=(200, 3)) * [3, 3, 1]):
+
+        def function(t: float, a: float = a, b: float = b, c: float = c) -> tuple[float, float]:
+            """Convex, with its minimum at positive t, of any scale."""
+            value = b * (np.logaddexp(0, a * t) - 0.9 * a * t) + c * t * t
+            return value, a * b * (0.1 - 1 / (1 + math.exp(min(a * t, 700)))) + 2 * c * t
+
+        value, slope = function(0.0)
+        found, seen = searched(function)
+        assert found is not None and found.step == seen[-1] and seen[0] == 1.0
+        assert (found.value, found.slope) == function(found.step)
+        assert found.value <= value + 1e-4 * found.step * slope
+        assert found.slope >= 0.9 * slope
+        lengths.append(len(seen))
+    assert max(lengths) > 4 and np.mean(lengths) < 6
+
+
+def test_a_full_step_that_is_good_is_taken_at_once() -> None:
+    assert searched(quadratic(0.8)) == (LinePoint(1.0, *quadratic(0.8)(1.0)), [1.0])
+
+
+def test_a_step_that_decreases_too_little_is_not_taken() -> None:
+    """(t - c)^2 satisfies the first condition at t = 1 from c = 1 / (2 - 2e-4) on."""
+    assert searched(quadratic(0.50006))[1] == [1.0]
+    found, seen = searched(quadratic(0.50004))
+    assert found is not None and seen == [1.0, found.step]
+    np.testing.assert_allclose(found.step, 0.50004, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("centre", "most"), [(1e-3, 12), (1e3, 14)])
+def test_far_minima_are_bracketed(centre: float, most: int) -> None:
+    found, seen = searched(quadratic(centre))
+    assert found is not None and len(seen) <= most
+    assert 0 < found.step < 2 * centre
+
+
+def test_interpolation_of_a_cubic_is_exact() -> None:
+    def function(t: float) -> tuple[float, float]:
+        return (t / 4) ** 3 - t / 16, 3 * t**2 / 64 - 1 / 16  # its minimum is at 2 / sqrt(3)
+
+    stretched = searched(lambda t: (function(3 * t)[0], 3 * function(3 * t)[1]))
+    assert stretched[1][0] == 1.0
+    np.testing.assert_allclose(stretched[1][1], 2 / math.sqrt(3) / 3, rtol=1e-12)
+
+
+@pytest.mark.parametrize("wall", [math.inf, math.nan])
+def test_steps_out_of_the_domain_are_shortened(wall: float) -> None:
+    found, _ = searched(lambda t: quadratic(0.2)(t) if t < 0.5 else (wall, wall))
+    assert found is not None and 0 < found.step < 0.4
+
+
+def test_none_where_no_step_is_found() -> None:
+    found, seen = searched(lambda t: (abs(t), -1.0 if t == 0 else 1.0), most=7)
+    assert found is None and len(seen) == 7
+    assert searched(lambda t: (-t, -1.0), most=5)[0] is None  # falls for ever
+
+
+def test_rounding_is_forgiven_where_the_slope_is_good() -> None:
+    """Values that differ by noise alone cannot satisfy the first condition, slopes can."""
+    flat = lambda t: (1.0 + 1e-7 * (t > 0), 1e-9 * (t - 1.0))  # noqa: E731
+    assert searched(flat)[0] is None
+    found, seen = searched(flat, rounding=1e-6)
+    assert found is not None and seen == [1.0]

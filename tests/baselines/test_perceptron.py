@@ -2,35 +2,117 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import nnls
 
 from jaxstruct import Status, predict
 from jaxstruct.baselines.perceptron import EpochProgress, Perceptron, epoch_order, perceptron
-from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.chains.structure import Constraints, chain, chain_inputs
 from jaxstruct.core.padding import bucketed
 from jaxstruct.kernels import gram_matrix, linear, polynomial
-from jaxstruct.multiclass import kernel_inputs, kernel_multiclass
 from jaxstruct.strings.inputs import joint_inputs, joint_pairs
 from jaxstruct.strings.structure import joint_candidates
-from tests.baselines.online import (
-    Online,
-    Outputs,
-    chain_outputs,
-    class_outputs,
-    differences,
-    integer_sequences,
-    online_perceptron,
-    orders,
-)
-from tests.baselines.sequences import BARRED, RICH, Sequences, flat
+from tests.baselines.sequences import Sequences, flat, random_sequences
 from tests.chains.structure_cases import kernel_token_inputs
 from tests.lib.refusals import refused
 from tests.lib.thorough import repeats
 from tests.strings.candidate_cases import random_case
+
+
+class Outputs(NamedTuple):
+    """Every output of every example, sorted so that the first of equal scores is decoded.
+
+    Fields:
+      psi: n arrays [k, D], the joint features. true: [n] places of y_i.
+    """
+
+    psi: Sequence[np.ndarray]
+    true: np.ndarray
+
+
+class Online(NamedTuple):
+    """Where the run ends.
+
+    Fields:
+      weights: [D]. averaged: [D] the mean of w over all visits, w after each.
+      mistakes: one number an epoch.
+    """
+
+    weights: np.ndarray
+    averaged: np.ndarray
+    mistakes: list[int]
+
+
+def online_perceptron(outputs: Outputs, epochs: Iterable[Sequence[int]]) -> Online:
+    """Visit the examples in the given orders until an epoch has no mistake."""
+    w = np.zeros(outputs.psi[0].shape[1])
+    after, mistakes = [], []
+    for order in epochs:
+        mistakes.append(0)
+        for i in order:
+            best, true = int(np.argmax(outputs.psi[i] @ w)), outputs.true[i]
+            if best != true:
+                w = w + outputs.psi[i][true] - outputs.psi[i][best]
+                mistakes[-1] += 1
+            after.append(w)
+        if not mistakes[-1]:
+            break
+    return Online(w, np.mean(after, axis=0), mistakes)
+
+
+def orders(index: Sequence[np.ndarray], chunk: int, seed: int, epochs: int) -> list[list[int]]:
+    """Examples in the order in which `perceptron` visits them, epoch by epoch."""
+    return [
+        [
+            int(index[bucket][row])
+            for bucket, rows in epoch_order(tuple(index), chunk, seed, epoch)
+            for row in rows
+            if row >= 0
+        ]
+        for epoch in range(epochs)
+    ]
+
+
+def chain_outputs(data: Sequences, model: dict, constraints: Constraints | None = None) -> Outputs:
+    """Label sequences; among equal scores the lowest last label wins, and so on backward."""
+    psi, true = [], []
+    for i, y in enumerate(data.y):
+        every = data.outputs(i, constraints)
+        every = every[np.lexsort(every.T)]
+        psi.append(data.psi(model, i, every))
+        true.append(int(np.flatnonzero((every == y).all(axis=1))[0]))
+    return Outputs(psi, np.array(true))
+
+
+def differences(outputs: Outputs) -> np.ndarray:
+    """[m, D] Psi(x_i, y_i) - Psi(x_i, y) of all i and all y != y_i."""
+    pairs = zip(outputs.psi, outputs.true, strict=True)
+    return np.concatenate([np.delete(psi[true] - psi, true, axis=0) for psi, true in pairs])
+
+
+def integer_sequences(seed: int, n: int, separable: bool, d: int = 3) -> Sequences:
+    """Sequences of tokens of small integers, so that float32 makes no rounding errors.
+
+    Labels are drawn, or those of a random w where `separable`.
+    """
+    data, random = random_sequences(seed, n=n, T=4, d=d, S=3), np.random.default_rng(seed)
+    real = np.arange(4) < data.length[:, None]
+    tokens = np.where(real[:, :, None], random.integers(-2, 3, data.tokens.shape), 0).astype(float)
+    data = data._replace(tokens=tokens)
+    if not separable:
+        return data
+    w = random.normal(size=3 * d + 9)
+    best = []
+    for i in range(n):
+        every = data.outputs(i)
+        best.append(every[np.argmax(data.psi({"eta": 1.0}, i, every) @ w)])
+    return data._replace(y=np.stack(best).astype(np.int32))
+
 
 MODEL: dict = dict(eta=1.0)
 N = 11
@@ -55,19 +137,6 @@ def test_it_is_the_online_perceptron(data: Sequences, chunk: int, seed: int) -> 
     )
     order = orders([np.arange(N)], min(chunk, N), seed, 6)
     agree(found, online_perceptron(chain_outputs(data, MODEL), order))
-
-
-@pytest.mark.thorough
-def test_rich_chains_in_float64(x64: None) -> None:
-    """Label triples, ends, features of label pairs, sparse tokens, forbidden label sequences."""
-    model, random = RICH | MODEL, np.random.default_rng(2)
-    data = DRAWN._replace(y=np.stack([random.choice(DRAWN.outputs(i, BARRED)) for i in range(N)]))
-    problem = data.problem(model, constraints=BARRED, dtype="float64")
-    found = perceptron(problem, data.sparse_inputs(), data.y, max_epochs=4, chunk=4)
-    assert all(leaf.dtype == jnp.float64 for leaf in jax.tree.leaves(found.averaged))
-    slow = online_perceptron(chain_outputs(data, model, BARRED), orders([np.arange(N)], 4, 0, 4))
-    agree(found, slow)
-    np.testing.assert_allclose(flat(found.averaged), slow.averaged, rtol=1e-12, atol=1e-12)
 
 
 def test_buckets_and_padding_change_the_order_alone() -> None:
@@ -109,20 +178,6 @@ def test_a_kernel_of_tokens_is_its_explicit_features(name: str) -> None:
         emissions = explicit.tokens[real].T @ weights["emissions"]
         own = flat({"emissions": emissions, "transitions": weights["transitions"]})
         np.testing.assert_allclose(own, want, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_a_kernel_of_classes_is_its_explicit_features(name: str) -> None:
-    random, (kernel, features) = np.random.default_rng(4), KERNELS[name]
-    x, y = random.integers(-3, 4, (20, 2)).astype(np.float32), random.integers(0, 3, 20)
-    inputs = kernel_inputs(np.asarray(gram_matrix(kernel, x, x)))
-    found = perceptron(kernel_multiclass(20, 3), inputs, y, **RUN)
-    outputs = class_outputs(features(x), y, 3)
-    slow = online_perceptron(outputs, orders([np.arange(20)], 4, 3, 5))
-    np.testing.assert_array_equal(found.mistakes, slow.mistakes)
-    for weights, want in ((found.weights, slow.weights), (found.averaged, slow.averaged)):
-        own = features(x).T @ weights["coefficients"]
-        np.testing.assert_allclose(own.ravel(), want, atol=1e-3)
 
 
 @pytest.mark.parametrize("seed", repeats(4, 2))

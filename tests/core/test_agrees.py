@@ -111,10 +111,7 @@ def test_a_training_ends_at_a_critical_point_and_with_all_known_in_that_of_fit(x
 
 
 def test_what_agrees_needs_a_list() -> None:
-    refused(
-        "model.agrees completes outputs that Oracles.all_outputs lists",
-        js.make_problem,
-        jnp.zeros((D, ITEMS)),
-        js.Model(potentials, score, decode, loss, agrees=agrees),
-        js.Oracles(loss_augmented_decode=augmented),
-    )
+    model = js.Model(potentials, score, decode, loss, agrees=agrees)
+    parts = model, js.Oracles(loss_augmented_decode=augmented)
+    message = "model.agrees completes outputs that Oracles.all_outputs lists"
+    refused(message, js.make_problem, jnp.zeros((D, ITEMS)), *parts)

@@ -11,7 +11,6 @@ import jaxstruct as js
 from jaxstruct.core.padding import padded
 from jaxstruct.core.problem import joint_feature
 from tests.lib.refusals import refused
-from tests.lib.thorough import thorough_after
 from tests.trees import structure_cases as tree_cases
 from tests.truth.proven_optimum import Exact, Machine
 
@@ -42,33 +41,6 @@ def _chains(random):
             sum(e[j, s] for j, s in enumerate(y)) + stop[y[-1]]
             + sum(t[a, b] for a, b in pairwise(y)) for y in every
         ]  # fmt: skip
-        return [_padded(y, size) for y in every], values
-
-    return *data, known, listed
-
-
-def _segments(random):
-    tokens = [random.normal(size=(length, 2)) for length in LENGTHS]
-    spans = [[(0, 1, "a")] + [(t, t + 1, "b") for t in range(1, length)] for length in LENGTHS]
-    data = js.segments.prepare(tokens, spans, longest=2, dtype="float64")
-    known = {"tokens": [random.normal(size=(length, 3, 2)) for length in LENGTHS]}
-
-    def listed(i, size):
-        """Codes 2 s + 1 begin a segment of label s, 2 s go on; no segment has three tokens."""
-        every, length = [], LENGTHS[i]
-        for y in product(range(4), repeat=length):
-            goes_on = [c % 2 == 0 for c in y]
-            same = all(t and y[t - 1] // 2 == c // 2 for t, c in enumerate(y) if c % 2 == 0)
-            if same and not any(a and b for a, b in pairwise(goes_on)):
-                every.append(y)
-        each, begins, ends = known["tokens"][i].transpose(1, 0, 2)
-        values = []
-        for y in every:
-            last = [t + 1 == length or y[t + 1] % 2 == 1 for t in range(length)]
-            values.append(sum(
-                each[t, c // 2] + (c % 2) * begins[t, c // 2] + last[t] * ends[t, c // 2]
-                for t, c in enumerate(y)
-            ))  # fmt: skip
         return [_padded(y, size) for y in every], values
 
     return *data, known, listed
@@ -135,7 +107,7 @@ def _assignments(random):
     return *data, known, listed
 
 
-CASES = {case.__name__[1:]: case for case in (_chains, _trees, _graphs, _assignments, _segments)}
+CASES = {case.__name__[1:]: case for case in (_chains, _trees, _graphs, _assignments)}
 
 
 def _flat(tree):
@@ -160,7 +132,7 @@ def _optimum(problem, feature, x, y, lists):
     return Machine(np.array(a, Exact), np.array(b, Exact), np.array(slack_of), cost, False).bounds()
 
 
-@pytest.mark.parametrize("name", thorough_after(4, CASES))
+@pytest.mark.parametrize("name", CASES)
 def test_training_and_predictions_are_those_of_all_outputs(name):
     base, inputs, outputs, known, listed = CASES[name](np.random.default_rng(0))
     problem = js.known_problem(base)

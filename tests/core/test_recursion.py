@@ -13,6 +13,7 @@ import pytest
 from scipy.special import logsumexp
 
 import jaxstruct as js
+from tests.lib.enumeration import Listed, check_k_best, check_samples
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 
@@ -126,6 +127,10 @@ def by_list(theta, parts):
     return sum(one.sum(axis=(1, 2)) for one in table)
 
 
+def listed_of(outputs, F):
+    return Listed([outputs.reshape(len(outputs), -1)], [F], np.zeros(1, bool))
+
+
 def answers(recursion, k, theta, y):
     inference = recursion.inference(score, raised)
     return (
@@ -165,18 +170,15 @@ def test_all_answers_are_those_of_the_list(x64, case, dtype, jitted):
 def check(theta, outputs, y, found, same):
     best, (ranked, scores), mean, (loss, slope), margin, (augmented, there) = found
     parts = [np.asarray(leaf) for leaf in jax.vmap(partial(parts_of, theta))(outputs)]
-    places = {one.tobytes(): n for n, one in enumerate(outputs)}
-    F, true = by_list(theta, parts), places[y.tobytes()]
-    real, total = int((F > -np.inf).sum()), logsumexp(F)
-    same(scores, np.pad(np.sort(F)[::-1], (0, len(scores) - len(F)), constant_values=-np.inf))
-    assert scores.dtype == floats(theta)[0].dtype and (ranked[real:] == -1).all()
+    F = by_list(theta, parts)
+    listed, total = listed_of(outputs, F), logsumexp(F)
+    (true,) = listed.places(0, y.reshape(1, -1))
+    empty = check_k_best(listed, ranked[None], scores[None], CLOSE[str(scores.dtype)]["rtol"])
+    assert scores.dtype == floats(theta)[0].dtype
     same(mean.log_partition, total)
-    same(loss, total - F[true] if real else np.inf)
+    same(loss, np.inf if empty else total - F[true])
     if F[true] == -np.inf:
         return
-    chosen = [places[one.tobytes()] for one in ranked[:real]]
-    assert len(set(chosen)) == real
-    same(F[chosen], scores[:real])
     np.testing.assert_array_equal(best, ranked[0])
     expected = [np.einsum("n,nij->ij", np.exp(F - total), one) for one in parts]
     for leaf, down, one, own in zip(
@@ -186,22 +188,18 @@ def check(theta, outputs, y, found, same):
         same(down, one - own[true])
     H = by_list(raised(theta, y), parts)
     same(margin, 0.5 * logsumexp(2 * (H - F[true])))
-    chosen = [places[one.tobytes()] for one in augmented[there]]
+    chosen = listed.places(0, augmented[there].reshape(there.sum(), -1))
     same(H[chosen], np.sort(H[H > -np.inf])[::-1][:3])
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_samples_are_those_of_the_list(case):
-    """By chi squared, which has the mean df and the standard deviation sqrt(2 df)."""
     (recursion, outputs_of), theta, draws = CASES[case], drawn_theta(case, 2), 20_000
     outputs = outputs_of(theta)
     F = by_list(theta, list(map(np.asarray, jax.vmap(partial(parts_of, theta))(outputs))))
     sample = partial(recursion.inference(score).sample, jax.tree.map(jnp.asarray, theta))
-    found = np.asarray(jax.jit(jax.vmap(sample))(jax.random.split(jax.random.key(0), draws)))
-    places = {y.tobytes(): n for n, y in enumerate(outputs)}
-    count = np.bincount([places[y.tobytes()] for y in found], minlength=len(F))
-    expected, freedom = draws * np.exp(F - logsumexp(F)), len(F) - 1
-    assert np.sum((count - expected) ** 2 / expected) < freedom + 4 * np.sqrt(2 * freedom)
+    found = jax.jit(jax.vmap(sample))(jax.random.split(jax.random.key(0), draws))
+    check_samples(listed_of(outputs, F), found[None], freedom=len(F) - 2)
 
 
 def test_a_loop_whose_draws_would_be_the_same_is_refused():

@@ -1,4 +1,4 @@
-"""A recursion over N states and T steps with every semiring, against all N^T paths."""
+"""A recursion over N states and T steps with every semiring; the k largest; Gumbel noise."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 from scipy.special import logsumexp
 
 from jaxstruct.core import semiring
-from jaxstruct.core.scores import noise
+from jaxstruct.core.scores import draw, drawn, k_largest, largest, noise
 from jaxstruct.core.semiring import Best, Levels, Ranked, Sorted, Sums, best_of_first
+from tests.lib.enumeration import pearson
 
 N, T, H, B = 3, 4, 5, 20
 PATHS = np.array(list(itertools.product(range(N), repeat=T)))
@@ -178,3 +179,49 @@ def test_pairs_of_parts(rule, on_cpu, monkeypatch) -> None:
         found = jax.jit(lambda count: best_of_first(count, N, lambda n: sums[n]))(2)
         np.testing.assert_array_equal(found[0], sums[:2].max(axis=0))
         np.testing.assert_array_equal(found[1], sums[:2].argmax(axis=0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size, k", [(1, 1), (1, 3), (8, 1), (8, 3), (8, 8), (5, 8)])
+def test_it_is_a_stable_sort(x64: None, dtype: str, size: int, k: int) -> None:
+    values = np.random.default_rng(0).choice([-np.inf, -1.0, -0.0, 0.0, 2.0], (50, size))
+    padded = np.pad(values, ((0, 0), (0, max(k - size, 0))), constant_values=-np.inf)
+    order = np.argsort(-padded, axis=1, kind="stable")[:, :k]
+    values = values.astype(dtype)
+    several = jax.jit(jax.vmap(lambda row: largest(row, k)))(values)
+    for (top, places), rows in ((several, slice(None)), (largest(values[0], k), 0)):
+        np.testing.assert_array_equal(places, order[rows])
+        np.testing.assert_array_equal(top, np.take_along_axis(padded, order, 1)[rows])
+        assert top.dtype == dtype
+
+
+def test_what_belongs_to_the_entries_comes_along_any_axis() -> None:
+    values = np.array([[1.0, -0.0], [0.0, 3.0], [0.0, -0.0]], np.float32)
+    rows = np.arange(3)[:, None].repeat(2, axis=1)
+    top, taken = k_largest(3, values, rows)
+    assert taken.T.tolist() == [[0, 1, 2], [1, 0, 2]] and top[0].tolist() == [1, 3]
+
+
+def test_the_largest_of_four_millions_are_all_different():
+    """So that none of as many equal alternatives is preferred, and no rare one is left out."""
+    found = np.sort(np.asarray(noise(jax.random.key(0), (2**22,), jnp.float32)))[-64:]
+    assert np.isfinite(found).all() and len(set(found.tolist())) == 64
+
+
+def test_forbidden_places_are_never_drawn():
+    random = np.random.default_rng(8)
+    logs = random.uniform(-20, 0, (30, 4000)).astype(np.float32)
+    logs[random.random(logs.shape) < 0.3] = -np.inf
+    own = noise(jax.random.key(1), logs.shape, jnp.float32)
+    places = np.asarray(drawn(jnp.asarray(logs), own))
+    assert np.isfinite(logs[places, np.arange(4000)]).all()
+    assert int(draw(jax.random.key(2), jnp.full(3, -jnp.inf))) == 0
+
+
+def test_draws_have_the_probabilities_whatever_the_scale():
+    logs = jnp.asarray([-1000.0, -1001, -1002, -1007, -1009])
+    keys = jax.random.split(jax.random.key(3), 2**18)
+    places = np.asarray(jax.vmap(draw, (0, None))(keys, logs))
+    p = np.exp(np.asarray(logs, float) + 1000)
+    statistic, degrees = pearson(np.bincount(places, minlength=5), len(keys) * p / p.sum())
+    assert degrees == 4 and statistic < 24  # chi squared of 4: beyond it 1e-4

@@ -1,4 +1,4 @@
-"""Metrics against hand counts, loops and scikit-learn."""
+"""Metrics, calibration, McNemar's test, attachment: sums written down, scikit-learn and SciPy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ import warnings
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn import metrics as reference
 
-from jaxstruct.evaluation.metrics import accuracy, confusion_matrix, mean_and_deviation, mean_loss
+from jaxstruct.evaluation import attachment
+from jaxstruct.evaluation.metrics import (
+    EXACT_BELOW,
+    accuracy,
+    confusion_matrix,
+    expected_calibration_error,
+    mcnemar,
+    mean_and_deviation,
+    mean_loss,
+    reliability,
+)
 from jaxstruct.multiclass.losses import zero_one_loss
 from tests.lib.refusals import refused
 
@@ -33,10 +44,6 @@ def test_mean_loss_has_the_true_class_in_rows():
     random = RNG.random((4, 4))
     want = sum(random[y, p] for y, p in zip(Y, P, strict=True)) / 50
     np.testing.assert_allclose(mean_loss(random, Y, P), want, rtol=1e-14)
-
-
-def test_zero_one_loss_is_one_minus_accuracy():
-    np.testing.assert_allclose(mean_loss(zero_one_loss(4), Y, P), 1 - accuracy(Y, P), rtol=1e-14)
 
 
 @pytest.mark.smoke
@@ -78,3 +85,107 @@ def test_errors():
     refused("expected classes 0..2", confusion_matrix, [3], [0], 3)
     refused(r"values\[1\]: got nan", mean_and_deviation, [1.0, np.nan])
     refused("values: got", mean_and_deviation, [])
+
+
+def make(only_a, only_b, both=3, neither=2):
+    a = np.repeat([True, False, True, False], [only_a, only_b, both, neither])
+    b = np.repeat([False, True, True, False], [only_a, only_b, both, neither])
+    order = np.random.default_rng(0).permutation(len(a))
+    return a[order], b[order]
+
+
+@pytest.mark.parametrize(("only_a", "only_b"), [(0, 5), (1, 8), (7, 7), (20, 4), (1060, 940)])
+def test_exact_against_scipy(only_a, only_b):
+    result = mcnemar(*make(only_a, only_b), exact=True)
+    assert (result.only_a, result.only_b, result.exact) == (only_a, only_b, True)
+    assert result.statistic == min(only_a, only_b)
+    want = stats.binomtest(only_a, only_a + only_b, 0.5).pvalue
+    np.testing.assert_allclose(result.p_value, want, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("only_a", "only_b"), [(25, 0), (30, 12), (40, 41), (20, 20), (900, 700)])
+def test_chi_square_against_scipy(only_a, only_b):
+    result = mcnemar(*make(only_a, only_b))
+    assert not result.exact
+    want = max(abs(only_a - only_b) - 1, 0) ** 2 / (only_a + only_b)
+    np.testing.assert_allclose(result.statistic, want, rtol=1e-15)
+    np.testing.assert_allclose(result.p_value, stats.chi2.sf(want, 1), rtol=1e-12)
+
+
+def test_the_default_changes_at_25_discordant_examples():
+    assert EXACT_BELOW == 25
+    assert mcnemar(*make(12, 12)).exact and not mcnemar(*make(12, 13)).exact
+    assert mcnemar(*make(12, 13), exact=True).exact and not mcnemar(*make(1, 2), exact=False).exact
+
+
+@pytest.mark.parametrize("exact", [None, True, False])
+def test_no_discordant_example_says_nothing(exact):
+    result = mcnemar(np.array([True, False]), np.array([True, False]), exact)
+    assert result.p_value == 1 and result.statistic == 0
+
+
+def test_errors_of_mcnemar():
+    with refused("correct_b: got 1 examples, expected 2"):
+        mcnemar(np.array([True, False]), np.array([True]))
+    with refused("correct_a: got int64 .*expected bool"):
+        mcnemar(np.array([1, 0]), np.array([True, False]))
+    refused("correct_a: got bool of shape", mcnemar, np.zeros((2, 2), bool), np.zeros((2, 2), bool))
+    refused("n >= 1", mcnemar, np.zeros(0, bool), np.zeros(0, bool))
+
+
+def test_bins_hold_their_upper_edge() -> None:
+    stated = np.array([0.0, 0.25, 0.2500001, 0.5, 0.75, 1.0, 0.9])
+    right = np.array([False, True, True, False, True, True, False])
+    table = reliability(stated, right, bins=4)
+    np.testing.assert_array_equal(table.count, [2, 2, 1, 2])
+    np.testing.assert_allclose(table.confidence, [0.125, 0.37500005, 0.75, 0.95])
+    np.testing.assert_allclose(table.accuracy, [0.5, 0.5, 1.0, 0.5])
+
+
+def test_the_error_is_the_weighted_gap() -> None:
+    random = np.random.default_rng(0)
+    stated = random.random(5000)
+    right = random.random(5000) < stated**2
+    total = 0.0
+    for b in range(10):
+        own = (stated > b / 10) & (stated <= (b + 1) / 10)
+        total += own.sum() / 5000 * abs(right[own].mean() - stated[own].mean())
+    assert expected_calibration_error(stated, right, bins=10) == pytest.approx(total)
+    honest = random.random(5000) < stated
+    assert expected_calibration_error(stated, honest, bins=10) < 0.03 < total
+
+
+def test_empty_bins_are_not_numbers_and_weigh_nothing() -> None:
+    table = reliability(np.array([0.95, 0.97]), np.array([True, True]), bins=3)
+    assert np.isnan(table.accuracy[:2]).all() and table.accuracy[2] == 1
+    assert expected_calibration_error(np.array([0.95, 0.97]), np.array([True, True])) == (
+        pytest.approx(0.04)
+    )
+
+
+def test_arguments_are_checked() -> None:
+    half, yes = np.array([0.5]), np.array([True])
+    for call, wanted in (
+        ((np.array([1]), yes), "probabilities: got int64"),
+        ((np.array([1.5]), yes), r"probabilities: got 1.5..1.5, expected numbers in 0..1"),
+        ((half, np.array([1])), r"correct: got int64 of shape \(1,\), expected booleans"),
+        ((half, yes, 0), "bins: got 0, expected an integer of at least 1"),
+    ):
+        refused(wanted, reliability, *call)
+
+
+def test_shares_of_words_and_trees():
+    true = [[(2, "a"), (0, "r")], [(0, "r")]]
+    found = [[(2, "b"), (1, "r")], [(0, "r")]]
+    scores = attachment(true, found)
+    assert scores.uas == pytest.approx(2 / 3) and scores.las == pytest.approx(1 / 3)
+    assert scores.whole == 0.5
+    heads = attachment([[2, 0]], [[2, 1]])
+    assert heads.uas == 0.5 and heads.las is None and heads.whole == 0
+
+
+def test_errors_of_attachment():
+    refused("got 1 trees, expected 2", lambda: attachment([[0], [0]], [[0]]))
+    refused(r"predicted\[0\] has 2 words, expected 1", lambda: attachment([[0]], [[0, 1]]))
+    refused("must hold a word", lambda: attachment([], []))
+    refused("one kind|pairs", lambda: attachment([[0]], [[(0, "r")]]))

@@ -23,8 +23,7 @@ from jaxstruct.kernels import (
 from jaxstruct.kernels import strings as string_grams
 from jaxstruct.kernels.input import check_positive_semidefinite
 from jaxstruct.kernels.strings import check_letters
-from jaxstruct.kernels.substrings import subsequence_features
-from jaxstruct.kernels.substrings import shared_neighbours
+from jaxstruct.kernels.substrings import shared_neighbours, subsequence_features
 from tests.kernels.string_examples import (
     ALPHABET,
     WIDTH,

@@ -6,7 +6,7 @@ Every run draws examples of three features (normal, plus a mean, times a scale),
 solver and asks whether the optimum lies in [dual - rounding, primal + rounding]. Counted for each
 solver, dtype and mean: runs that end CONVERGED; of these the ones whose interval does not hold the
 optimum, the ones where P of the returned weights is above it, and the ones where no proof decides;
-and runs that end in ROUNDING. `tests.solvers.test_certificates` makes a few of them.
+and runs that end in ROUNDING. `tests.solvers.test_certificate` makes a few of them.
 """
 
 from __future__ import annotations

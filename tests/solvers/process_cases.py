@@ -13,7 +13,6 @@ import dataclasses
 import io
 import json
 import os
-import shutil
 import signal
 import sys
 import traceback
@@ -25,7 +24,7 @@ import numpy as np
 
 from jaxstruct import Ragged, Settings, Status, fit, fit_path, predict
 from jaxstruct.chains.structure import chain, chain_inputs
-from jaxstruct.core.processes import Processes, RefusedElsewhere
+from jaxstruct.core.processes import RefusedElsewhere
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers.checkpoints import session as checkpoint_writer
 from jaxstruct.solvers.checkpoints.run_state import digest_of
@@ -262,32 +261,6 @@ def resumed(folder):
     return numbers(whole)
 
 
-def behind(folder):
-    """A kill between the files of two processes: both go on from the round that both hold."""
-    options = {"tolerance": 1e-5, "max_passes": 7}
-    path, together = folder / "behind.npz", Processes(mesh())
-    assert _killed(path, 5, checkpoint_seconds=0.0, **options) is None
-    own = folder / f"behind.npz.process{jax.process_index()}"
-    if jax.process_index() == 1:  # as if it had not been written
-        shutil.copy(f"{own}.previous", own)
-    together.gather("files are as they should be")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = train(checkpoint=path, checkpoint_seconds=0.0, resume=True, **options)
-    words = [str(each.message) for each in caught if "processes hold" in str(each.message)]
-    assert everything(found) == everything(train(**options))
-    together.gather("both have ended")
-    if jax.process_index() == 1:
-        own.unlink()
-        own.with_name(own.name + ".previous").unlink()
-    together.gather("one has none")
-    try:
-        train(checkpoint=path, resume=True, **options)
-    except ValueError as error:
-        return words, str(error)
-    raise AssertionError("nothing was refused")
-
-
 def full_disk(folder):
     """One process cannot write: no file of any takes its place, and the run goes on."""
     save = checkpoint_writer.write_checkpoint
@@ -332,7 +305,7 @@ CASES = {
     each.__name__: each
     for each in (
         grown, enumerated, hard, full, kernels, buckets, paths, refused, callbacks,
-        resumed, behind, full_disk, signals,
+        resumed, full_disk, signals,
     )
 }  # fmt: skip
 

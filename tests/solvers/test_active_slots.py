@@ -1,4 +1,4 @@
-"""Working sets cut down to a few slots: which ones, and that to ascend there is to ascend."""
+"""Sweeps: over whole working sets, one after the other, and cut down to a few slots."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.buckets import rows_at
+from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.contract import of_planes
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack import sweeps as sweep_programs
 from jaxstruct.solvers.n_slack.oracle_pass import Batch, look_up_planes
+from jaxstruct.solvers.n_slack.sweeps import Plan, SweepBuffers, rebuilt_weights, sweeps_program
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
     active_slots,
@@ -236,20 +238,140 @@ def test_the_slots_that_matter_most(x64, dtype):
     gradient[:50] = 0  # as at w = 0
     gradient = gradient.astype(dtype)
     blank = np.zeros((cases, K), dtype)
-    own = WorkingSets(
-        outputs=None,
-        losses=blank,
-        scales=blank,
-        bounds=blank,
-        norms=blank,
-        gram=blank,
-        multipliers=beta.astype(dtype),
-        occupied=occupied,
-        last_used=blank,
-    )
+    others = {name: blank for name in WorkingSets._fields}
+    own = WorkingSets(**others | {"multipliers": beta.astype(dtype), "occupied": occupied})
     for active in (3, 5):
         found = np.asarray(jax.jit(active_slots, static_argnums=2)(own, gradient, active))
         wanted = [ranked(*of_one, active) for of_one in zip(occupied, beta, gradient, strict=True)]
         np.testing.assert_array_equal(found, wanted)
         assert found.dtype == np.int32 and (found[:, 1:] == 0).any()
     assert active_slots(own, gradient, 0).shape == (cases, 0)
+
+
+GROUP, MOST_SWEEPS = 4, 20
+
+
+class Whole:
+    """w = 0 and enumerated sets of 16 examples, the last four never visited."""
+
+    def __init__(self, fading=0.0):
+        case = random_case(seed=6, n=N, k=4)
+        self.problem, self.task = case.problem(), case.task("svm1_margin", 3.0)
+        self.state = cutting_plane.init(case.run("svm1_margin", 3.0))
+        solved = 200  # steps: a visit that is cut short depends on how ties are rounded
+        self.options = VisitOptions(GROUP, solved, fading)
+        self.none = jnp.zeros((N, 0), jnp.int32)
+        random = np.random.default_rng(0)
+        rows = np.tile(np.arange(N, dtype=np.int32), (MOST_SWEEPS, 1))
+        self.orders = np.hstack([random.permuted(rows[:, :12], axis=1), rows[:, 12:]])
+        self.groups = (np.int32(12 // GROUP),)
+
+    def swept(self, most):
+        """(w, multipliers, last_used) after at most so many sweeps."""
+        plan = Plan((self.orders,), self.groups, np.int32(most))
+        given = self.problem, self.task, self.state.sets, self.none
+        scratch = SweepBuffers().take(*given, jnp.zeros)
+        return sweeps_program(
+            self.problem, self.options, self.task, self.state.weights, self.state.sets,
+            self.none, plan, np.int32(7), scratch,
+        )[:3]  # fmt: skip
+
+    def passed(self, count):
+        """(w, multipliers, predicted gains) of so many passes, one call each."""
+        w, sets, gains = self.state.weights, self.state.sets, []
+        for order in self.orders[:count]:
+            w, multipliers, gain = one_sweep(
+                self.problem, self.options, self.task, w, sets, (order,), self.groups
+            )
+            sets = sets._replace(multipliers=multipliers)
+            gains.append(float(gain))
+        return w, sets.multipliers, gains
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 5])
+def test_sweeps_are_passes_one_after_the_other(x64, most):
+    """Each in its own order, as many as the number says."""
+    start = Whole()
+    w, multipliers, last_used = start.swept(most)
+    wanted_w, wanted, _ = start.passed(most)
+    np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
+    sets = start.state.sets._replace(multipliers=multipliers)
+    rebuilt = rebuilt_weights(start.problem, start.task, sets, (jnp.arange(N)[None],))
+    np.testing.assert_allclose(flat(w), flat(rebuilt), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(last_used, np.where(np.asarray(multipliers) > 0, 7, 0))
+    assert np.any(multipliers[:12]) == (most > 0) and not np.any(multipliers[12:])
+
+
+def test_one_program_serves_every_number_of_sweeps(x64):
+    start = Whole()
+    one, before = start.swept(1), programs_traced()
+    twenty = start.swept(MOST_SWEEPS)
+    assert programs_traced() == before
+    assert np.max(np.abs(flat(twenty[0]) - flat(one[0]))) > 1e-3
+
+
+def test_sweeps_fade(x64):
+    """They end with the first one that predicts no more than its part of what the first one did."""
+    gains = np.array(Whole().passed(6)[2])
+    assert np.all(np.diff(gains) < 0)
+    for number in (2, 4):
+        part = gains[number - 1] / gains[0]
+        for fading, ends in ((1.001 * part, number), (0.999 * part, number + 1)):
+            w, multipliers, _ = Whole(fading).swept(MOST_SWEEPS)
+            wanted_w, wanted, _ = Whole().passed(ends)
+            np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
+            further = Whole().passed(ends + 1)[1]
+            assert np.max(np.abs(np.asarray(further) - np.asarray(multipliers))) > 1e-9
+
+
+def test_the_room_of_sweeps_is_used_again(x64):
+    """Whatever it holds, and what is not visited in it, sweeps over a few slots are the same."""
+    start = Whole()
+    planes = of_planes(start.problem, GROUP)
+    task, sets, slots = start.task, start.state.sets, jnp.tile(jnp.arange(3), (N, 1))
+    plan = Plan((start.orders,), start.groups, np.int32(2))
+
+    def swept(scratch):
+        return sweeps_program(
+            planes, start.options, task, start.state.weights, sets, slots, plan,
+            np.int32(7), scratch,
+        )  # fmt: skip
+
+    held = SweepBuffers()
+    first = held.take(planes, task, sets, slots, jnp.zeros)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(first))
+    *wanted, scratch = swept(first)
+    assert np.any(wanted[1][:12]) and all(leaf.is_deleted() for leaf in jax.tree.leaves(first))
+    held.give_back(scratch)
+    assert (
+        held.take(planes, task, sets, start.none, jnp.zeros) == []
+    )  # which leaves the scratch there
+    assert held.take(planes, task, sets, slots, jnp.zeros) is scratch
+    spoiled = [np.full(leaf.shape, -1, leaf.dtype) for leaf in jax.tree.leaves(scratch)]
+    spoiled = [leaf * np.nan if leaf.dtype == float else leaf for leaf in spoiled]
+    *found, after = swept(jax.tree.unflatten(jax.tree.structure(scratch), spoiled))
+    jax.tree.map(np.testing.assert_array_equal, found, wanted)
+    held.give_back(after)
+    fewer = held.take(planes, task, sets, slots[:, :2], jnp.zeros)
+    assert fewer[0].sets.losses.shape == (N, 2)
+    assert (
+        held.take(planes, task, sets, slots, jnp.zeros) is not after
+    )  # it holds one scratch at most
+
+
+@pytest.mark.parametrize(("group", "way"), [(1, "enumerated"), (8, "enumerated"), (32, "grown")])
+def test_the_dual_never_falls(x64, group, way):
+    """Pass by pass, of examples that pull at three features, at small C and at large."""
+    case = random_case(1, n=48, d=3)
+    settings = Settings(variant="subspace", group=group, working_sets=way, certify_every=1)
+    for formulation in ("svm1", "svm2"):
+        for C in (0.05, 5.0, 500.0, 5000.0):
+            duals = [0.0]
+
+            def note(progress, duals=duals):
+                duals.append(progress.info.certificate.dual)
+
+            case.fit(formulation, C, settings=settings, max_passes=10, callback=note)
+            assert (np.diff(duals) >= -1e-10 * duals[-1]).all() and duals[-1] > 0

@@ -1,15 +1,20 @@
-"""The optimum of every formulation against an independent QP with all constraints enumerated.
-
-With example weights, active slots and sparse inputs it is that of `test_buckets`.
-"""
+"""The optimum of every formulation against an independent QP, along paths, and predictions."""
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 
-from jaxstruct import Settings, Status, check_problem, fit, predict
+import jaxstruct as js
+from jaxstruct import Settings, Status, check_problem, fit, fit_path, predict
+from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.warm_start import restart
+from tests.lib.refusals import refused
 from tests.solvers.cases import (
     FULL,
     GROWN,
@@ -18,9 +23,12 @@ from tests.solvers.cases import (
     assert_near,
     assert_optimal,
     case_for,
+    dense_beta,
     enumerated_problem,
+    flat,
     random_case,
 )
+from tests.truth.quadratic_program import dual_value
 
 CLOSE = 1e-8
 FINE = 2e-9
@@ -104,3 +112,143 @@ def test_duplicates_and_contradictions(x64):
         for C in (1.0, 100.0):
             solution = twice.fit(formulation, C, tolerance=FINE, settings=GROWN)
             assert_optimal(solution, twice.truth(formulation, C), CLOSE)
+
+
+UP_AND_DOWN = (0.01, 1.0, 100.0, 0.5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("formulation", SOFT)
+def test_a_path_gives_the_cold_optima(x64, formulation, way):
+    case = random_case(1)
+    path = fit_path(
+        case.problem(), case.x, case.y, formulation, UP_AND_DOWN, tolerance=1e-8, settings=WAYS[way]
+    )
+    for C, solution in zip(UP_AND_DOWN, path, strict=True):
+        truth = case.truth(formulation, C)
+        assert solution.C == C
+        assert_optimal(solution, truth, 1e-8)
+
+
+def start_of(case, formulation, solution, C, weights=None):
+    """The state that a run from `solution` begins with: (dual value by the slow truth, state)."""
+    state = restart(case.run(formulation, C, FULL, weights=weights), solution, C)
+    beta = dense_beta(state.sets, len(case.y), 4)
+    return dual_value(formulation, beta, *case.listed(), C, weights), state
+
+
+@pytest.mark.parametrize("C", [0.02, 2.0, 200.0])
+@pytest.mark.parametrize("formulation", SOFT)
+def test_the_start_is_feasible_and_worth_something(x64, formulation, C):
+    case = random_case(2)
+    solution = case.fit(formulation, 2.0, tolerance=1e-8, settings=FULL)
+    start, state = start_of(case, formulation, solution, C)
+    assert start.feasible, start.violation
+    assert 0 < start.value <= case.optimum(formulation, C) * (1 + 1e-9)
+    np.testing.assert_allclose(flat(state.weights), start.w, atol=1e-10)
+    old, new = (dense_beta(each.sets, len(case.y), 4) for each in (solution.state, state))
+    np.testing.assert_allclose(new / new.sum(), old / old.sum(), atol=1e-9)  # all in one proportion
+    if C == 2.0:
+        assert start.value >= solution.dual * (1 - 1e-9)
+
+
+def test_a_start_makes_a_run_shorter(x64):
+    case = random_case(3)
+    settings = Settings(variant="subspace", working_sets="grown", group=1)
+    options = dict(tolerance=1e-7, settings=settings)
+    cold = case.fit("svm1_margin", 5.0, **options)
+    warm = case.fit("svm1_margin", 5.0, start=cold, **options)
+    assert warm.status.solved and warm.statistics.passes < cold.statistics.passes / 2
+    assert warm.primal == pytest.approx(cold.primal, rel=2e-7)
+
+
+def test_new_example_weights_leave_the_start_feasible(x64):
+    """svm1's caps are C v_i / n: multipliers above a smaller cap would certify a wrong dual."""
+    case = random_case(4)
+    solution = case.fit("svm1", 5.0, tolerance=1e-8, settings=FULL)
+    weights = np.where(np.arange(12) % 2, 0.1, 1.0)
+    start, _ = start_of(case, "svm1", solution, 5.0, weights)
+    assert start.feasible, start.violation
+    again = case.fit(
+        "svm1", 5.0, tolerance=1e-8, settings=FULL, start=solution, example_weights=weights
+    )
+    optimum = case.optimum("svm1", 5.0, weights)
+    assert again.dual <= optimum * (1 + 1e-9)
+    assert again.primal == pytest.approx(optimum, rel=1e-7)
+
+
+D, K = 3, 4
+X = np.random.default_rng(0).normal(size=(7, D)).astype(np.float32)
+W = {"weights": jnp.asarray(np.random.default_rng(1).normal(size=(D, K)), jnp.float32)}
+BEST = np.argmax(X @ np.asarray(W["weights"]), axis=1)
+PROBLEM = multiclass(D, K)
+
+
+@pytest.mark.smoke
+def test_solutions_stand_for_their_weights():
+    y = BEST.astype(np.int32)
+    solution = js.fit(PROBLEM, X, y, C=10.0)
+    found = js.predict(PROBLEM, solution, X)
+    np.testing.assert_array_equal(found, js.predict(PROBLEM, solution.weights, X))
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    "inputs, match",
+    [
+        (
+            scipy.sparse.csr_matrix(X),
+            r"inputs is a SciPy sparse matrix of shape \(7, 3\): convert it "
+            r"with jaxstruct.from_scipy\(inputs\)",
+        ),
+        (X[:, :2], r"inputs must be \[n, number_of_features = 3\], got .* \(7, 2\)"),
+        (X * np.nan, "inputs has a NaN or an infinity, first in example 0"),
+        (X[:0], "inputs is empty: there is nothing to predict"),
+        (None, "inputs must be arrays with a leading axis of examples, got None"),
+    ],
+)
+def test_inputs_that_do_not_fit(inputs, match):
+    refused(match, js.predict, PROBLEM, W, inputs)
+
+
+@pytest.mark.parametrize(
+    "weights, match",
+    [
+        (W["weights"], "weights must be a pytree as problem.initial_weights, dict .*float32.3, 4"),
+        ({"weights": W["weights"][:, :2]}, r"weights must be .*\[3, 4\].* got .*\[3, 2\].*another"),
+        ({"weights": np.zeros((D, K), int)}, "weights must be .*float32.* got .*int64"),
+        (None, "weights must be a pytree .* got NoneType"),
+        (X, "weights must be a pytree"),
+    ],
+)
+def test_weights_that_do_not_fit(weights, match):
+    refused(match, js.predict, PROBLEM, weights, X)
+
+
+def test_arguments_in_another_order():
+    for arguments in ((W, PROBLEM, X), (X, PROBLEM, W), (None, W, X)):
+        refused("problem must be a Problem", js.predict, *arguments)
+    refused("inputs must be", js.predict, PROBLEM, X, W)
+    refused("batch must be at least 1", js.predict, PROBLEM, W, X, batch=0)
+
+
+def test_weights_of_another_precision(x64):
+    weights = {"weights": np.asarray(W["weights"], np.float64)}
+    refused("weights must be .*float32.* got .*float64", js.predict, PROBLEM, weights, X)
+    with jax.enable_x64(False):  # where jax has float32 only, it is what it takes them for
+        np.testing.assert_array_equal(js.predict(PROBLEM, weights, X), BEST)
+
+
+def test_structures_check_inputs_without_outputs():
+    """Kernel values of inputs that are no anchors are to predict with; chains check lengths."""
+    problem = kernel_multiclass(5, K)
+    strangers = KernelInput(X @ X[:5].T, np.full(7, 5, np.int32), np.sum(X * X, axis=1))
+    assert js.predict(problem, problem.initial_weights, strangers).shape == (7,)
+    with refused("inputs must be a KernelInput .see kernel_inputs."):
+        js.predict(problem, problem.initial_weights, X)
+    labels = chain(D, 2)
+    words = chain_inputs(X[None], np.array([7]))
+    assert js.predict(labels, labels.initial_weights, words).shape == (1, 7)
+    with refused(r"inputs.length\[0\] is 9: expected 0..7"):
+        js.predict(labels, labels.initial_weights, words._replace(length=np.array([9])))
+    refused("inputs must be a ChainInput", js.predict, labels, labels.initial_weights, X[None])

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, fit, predict
+from jaxstruct import Settings, predict
 from jaxstruct.solvers.n_slack import cutting_plane, oracle_pass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
@@ -194,16 +194,7 @@ def test_the_risk_bound_holds_for_losses_of_any_size(x64, formulation, size):
     case = case._replace(x=case.x * 1e-3, loss=size * (1 - np.eye(4)))
     below = []
     for C in (1e-3, 0.1, 10.0):
-        solution = fit(
-            case.problem(),
-            case.x,
-            case.y,
-            formulation,
-            C,
-            tolerance=1e-3,
-            max_passes=3,
-            settings=FULL,
-        )
+        solution = case.fit(formulation, C, tolerance=1e-3, max_passes=3, settings=FULL)
         wrong = predict(case.problem(), solution.state.weights, case.x) != case.y
         risk = np.mean((size if formulation in RESCALED else 1.0) * wrong)
         certificate = solution.certificate
@@ -222,7 +213,7 @@ def test_slack_rescaling_does_not_see_the_scale_of_the_loss(x64):
     scaled = case._replace(loss=eta * case.loss)
 
     def weights(formulation, of, C):
-        solution = fit(of.problem(), of.x, of.y, formulation, C, tolerance=2e-9, settings=FULL)
+        solution = of.fit(formulation, C, tolerance=2e-9, settings=FULL)
         assert solution.status.solved
         return flat(solution.weights)
 

@@ -1,14 +1,25 @@
-"""What a run claims against a plain evaluation of primal and dual."""
+"""What runs claim, and what may be claimed of weights, against a plain evaluation of P and D."""
 
 from __future__ import annotations
+
+import math
 
 import jax
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
-from jaxstruct import Settings, joint_feature
+import jaxstruct as js
+from jaxstruct import Settings, Status, certify, fit, joint_feature, ragged
+from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.loop.host_loop import LEFT
+from jaxstruct.solvers.objective.certificate import ExampleTerms
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty_numbers
+from jaxstruct.solvers.objective.scaling import PASSES, ray_of
+from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
+from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import (
     FULL,
     GROWN,
@@ -17,8 +28,11 @@ from tests.solvers.cases import (
     enumerated_problem,
     flat,
     joint_features,
+    of_slack,
     random_case,
 )
+from tests.solvers.certificate_runs import run
+from tests.solvers.test_planted_mistakes import UNCHECKED, X, Y, structure
 from tests.truth.quadratic_program import dual_value, primal_value, problem, slacks
 
 EVERY = Settings(variant="subspace", working_sets="grown", certify_every=1, capacity=4)
@@ -34,8 +48,15 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("formulation", FORMULATIONS)
+EACH = [
+    *zip((*FORMULATIONS, "svm1"), VARIANTS, strict=True),
+    *((formulation, "subspace") for formulation in FORMULATIONS),
+    *((each, way) for each in ("svm0", "svm1_slack", "svm2_margin") for way in VARIANTS),
+]
+"""Every formulation; every variant with a hard margin, caps and ridges."""
+
+
+@pytest.mark.parametrize(("formulation", "variant"), thorough_after(8, dict.fromkeys(EACH)))
 def test_every_round_states_the_truth(x64, formulation, variant):
     """Primal, dual, slack and violation of each round, from its weights and multipliers alone."""
     case = case_for(formulation, seed=1)
@@ -116,3 +137,358 @@ def test_joint_features_of_a_kernel_have_the_joint_kernel_as_inner_product(x64, 
         weights = joint_feature(problem, x, np.int32(y))
         scores = jax.vmap(problem.model.potentials, (None, 0))(weights, inputs)
         np.testing.assert_allclose(scores, joint[i, y], atol=1e-12)
+
+
+FALSE_ONCE = [
+    ("weston_watkins", 66), ("joint", 23), ("field", 66), ("fit", 10),
+    ("weston_watkins", 697), ("joint", 67), ("joint", 437), ("joint", 481),
+    ("field", 256), ("field", 347), ("field", 354),
+]  # fmt: skip
+"""Runs that ended CONVERGED beside the optimum, or with a primal below that of their weights."""
+
+
+@pytest.mark.parametrize(("solver", "number"), thorough_after(4, FALSE_ONCE))
+def test_converged_intervals_hold_the_optimum(solver, number):
+    _, verdict = run(1, number, solver)
+    false = verdict.outside or verdict.above or not verdict.decided
+    assert verdict.status != "CONVERGED" or not false
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("solver", ["weston_watkins", "field"])
+def test_ordinary_runs_of_float32_still_converge(solver):
+    """Features of mean 0, at the tolerances that the dtype allows."""
+    ends = [run(1, number, solver, most=40)[1].status for number in range(0, 36, 6)]
+    assert ends.count("CONVERGED") >= 4
+
+
+N, K = 12, 4
+SWEPT = Settings(variant="subspace", working_sets="grown", cached_sweeps=1)
+SELDOM = SWEPT._replace(certify_every=1000)
+
+
+def watched(case, formulation="svm1_margin", C=20.0, **options):
+    """(solution, what the callback saw)."""
+    seen = []
+    options = {"tolerance": 1e-6, "settings": SWEPT, "max_passes": 60} | options
+    solution = case.fit(formulation, C, callback=seen.append, **options)
+    return solution, seen
+
+
+def values(case, formulation, C, state, scale=1.0):
+    """(P, D) of a state by the slow truth; D says that the multipliers are feasible."""
+    of_case = case.psi(), case.loss[case.y], case.y, C
+    dual = dual_value(formulation, dense_beta(state.sets, len(case.y), K), *of_case)
+    assert dual.feasible, dual.violation
+    return primal_value(formulation, scale * flat(state.weights), *of_case), dual.value
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm0"])
+def test_rounds_without_a_certificate_claim_nothing(x64, formulation, every):
+    """Best primal and dual stay as they were, although the dual variables go on rising."""
+    case = random_case(1, separable=formulation == "svm0")
+    settings = SWEPT._replace(certify_every=every)
+    solution, seen = watched(case, formulation, settings=settings, tolerance=1e-9, max_passes=11)
+    primal, dual, real, last = math.inf, -math.inf, 0.0, None
+    for passed in seen:
+        info = passed.info
+        scale = 1.0 if info.certificate is None else info.certificate.scale
+        exact, now = values(case, formulation, 20.0, passed.state, scale)
+        assert now >= real - 1e-10 * abs(real)
+        assert passed.passes % every == 0 or info.certificate is None or passed is seen[-1]
+        if info.certificate is None:
+            assert info.slack is None and info.estimate is not None
+            assert (passed.primal, passed.dual) == (primal, dual)
+        else:
+            last = info
+            assert info.estimate is info.certificate and info.slack is not None
+            assert info.certificate.dual == pytest.approx(now, rel=1e-10)
+            if math.isfinite(info.certificate.primal) and (formulation != "svm0" or scale == 1):
+                assert info.certificate.primal == pytest.approx(exact, rel=1e-10)
+        primal, dual, real = passed.primal, passed.dual, now
+    rounds = [passed.info.certificate is not None for passed in seen]
+    assert rounds == [n % every == 0 or n == 11 for n in range(1, 12)]
+    assert solution.certificate == last.certificate
+    np.testing.assert_array_equal(solution.slack, last.slack[:N])
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm0"])
+def test_an_estimate_that_is_small_enough_is_proved_at_once(x64, formulation):
+    """Without a turn of its own, a certificate comes where the estimate is within the goal."""
+    case = random_case(2, separable=formulation == "svm0")
+    often, _ = watched(
+        case, formulation, settings=SWEPT._replace(certify_every=1), tolerance=1e-5, max_passes=900
+    )
+    seldom, seen = watched(case, formulation, settings=SELDOM, tolerance=1e-5, max_passes=900)
+    assert often.status == seldom.status == Status.CONVERGED
+    optimum = case.optimum(formulation, 20.0)
+    assert seldom.dual <= optimum * (1 + 1e-9) and seldom.primal >= optimum * (1 - 1e-9)
+    assert seldom.statistics.passes < 2 * often.statistics.passes + 10
+    proved = [p for p in seen if p.info.certificate is not None]
+    assert 1 <= len(proved) < len(seen) / 2
+    for passed in proved:
+        assert passed.primal < math.inf
+
+
+def test_only_examples_with_a_weight_are_counted_as_oracle_calls(x64):
+    """Twelve examples in sixteen rows, three of them of weight 0: nine calls a pass."""
+    case = random_case(1)
+    weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0)
+    for given, n in ((None, N), (weights, 9)):
+        solution, seen = watched(
+            case, settings=SWEPT._replace(certify_every=3), example_weights=given, max_passes=7
+        )
+        calls = [p.info.oracle_calls for p in seen]
+        assert calls == [2 * n if p.info.certificate else n for p in seen] and n in calls
+        assert solution.statistics.oracle_calls == sum(calls)
+    solution, seen = watched(case, settings=FULL, example_weights=weights, max_passes=4)
+    calls = [p.info.oracle_calls for p in seen]  # the last with a search among multiples of w
+    assert calls[:3] == [9] * 3 and calls[3] in range(9, 9 * (1 + PASSES) + 1, 9)
+    assert solution.statistics.oracle_calls == sum(calls)
+
+
+@pytest.mark.parametrize("stop_at", [1, 4])
+def test_what_a_callback_stops_is_certified(x64, stop_at):
+    """A round without a certificate gets one when it is the last; w stays as it was."""
+    case, seen = random_case(1), []
+
+    def stop(passed):
+        seen.append(passed)
+        return passed.passes == stop_at
+
+    solution = case.fit("svm1_margin", 20.0, settings=SELDOM, tolerance=1e-9, callback=stop)
+    assert solution.status == Status.STOPPED and len(seen) == stop_at
+    assert all(passed.info.certificate is None for passed in seen)
+    primal, dual = values(case, "svm1_margin", 20.0, seen[-1].state)
+    assert solution.primal == solution.certificate.primal == pytest.approx(primal, rel=1e-10)
+    assert solution.dual == solution.certificate.dual == pytest.approx(dual, rel=1e-10)
+    np.testing.assert_array_equal(flat(solution.weights), of_slack(solution))
+    xi = slacks(
+        problem("svm1_margin", case.psi(), case.loss[case.y], case.y, 20.0),
+        flat(solution.weights),
+    )
+    np.testing.assert_allclose(solution.slack, xi, atol=1e-10)
+    calls = sum(passed.info.oracle_calls for passed in seen)
+    numbers, sets = solution.statistics, solution.state.sets
+    assert numbers.oracle_calls == calls + N and numbers.seconds["certify"] > 0
+    assert numbers.planes_added - numbers.planes_evicted == numbers.planes_kept
+    assert numbers.planes_kept == np.asarray(sets.occupied)[:N, 1:].sum()
+    assert numbers.planes_added >= sum(passed.info.planes_added for passed in seen)
+
+
+C, TOLERANCE = 20.0, 1e-3
+WIDE = Settings(working_sets="grown")
+
+
+def weights_of(case, w, dtype="float64"):
+    """The pytree of a flat vector."""
+    return ravel_pytree(case.problem(dtype).initial_weights)[1](np.asarray(w, dtype))
+
+
+OF_WEIGHTS = [*((Settings(), name) for name in FORMULATIONS), (WIDE, "svm0"), (WIDE, "svm2_slack")]
+
+
+@pytest.mark.parametrize(("settings", "formulation"), OF_WEIGHTS)
+def test_against_a_quadratic_program(x64, formulation, settings):
+    case = case_for(formulation)
+    weights = None if formulation == "svm0" else np.linspace(0, 2, len(case.y))  # one is left out
+    truth, of_case = case.truth(formulation, C, weights), (case.psi(), case.loss[case.y], case.y)
+    data = problem(formulation, *of_case, C, weights)
+    shift = np.random.default_rng(0).normal(size=len(truth.w)) * np.linalg.norm(truth.w)
+    for part in (0.0, 1e-3, 0.1, 3.0):
+        w = truth.w + part * shift
+        found = certify(
+            case.problem(), weights_of(case, w), case.x, case.y, formulation, C,
+            tolerance=TOLERANCE, example_weights=weights, settings=settings,
+        )  # fmt: skip
+        scale = found.certificate.scale
+        primal = primal_value(formulation, scale * w, *of_case, C, weights)
+        if formulation == "svm0" and not np.isfinite(found.primal):
+            margins = np.einsum("iyd,d->iy", data.dpsi, w)[data.wrong]
+            assert part >= 0.1 and margins.min() <= 0
+        else:
+            assert found.primal == pytest.approx(primal, rel=1e-10)
+        if formulation != "svm0":
+            np.testing.assert_allclose(found.slack[1:], slacks(data, w)[1:], atol=1e-8)
+        optimum, within = truth.objective, found.gap <= TOLERANCE * found.primal < np.inf
+        assert found.dual <= optimum * (1 + 1e-9) <= found.attained * (1 + 2e-9)
+        assert found.dual >= optimum * (1 - TOLERANCE) and found.attained <= found.primal
+        assert (found.status is Status.CONVERGED) == within
+        assert found.status in (Status.CONVERGED, Status.NOT_OPTIMAL)
+        assert found.gap >= found.primal - optimum * (1 + 1e-9)
+        if found.primal <= optimum * (1 + TOLERANCE / 2):
+            assert within
+        if found.primal >= optimum * (1 + 2 * TOLERANCE):
+            assert found.status is Status.NOT_OPTIMAL and "NOT_OPTIMAL" in str(found)
+        assert part or within
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
+def test_float32_counts_its_rounding(formulation):
+    """Features far from the origin, where float32 may put P(w) below the optimum."""
+    case = random_case(0)
+    case = case._replace(x=case.x + 1000.0)
+    truth = case._replace(x=case.x.astype(np.float32).astype(float)).truth(formulation, C)
+    w = weights_of(case, truth.w, "float32")
+    found = certify(case.problem("float32"), w, case.x, case.y, formulation, C, max_passes=60)
+    rounding = found.certificate.rounding
+    assert found.dual - rounding <= truth.objective <= found.primal + rounding
+    if found.status is Status.CONVERGED:
+        assert rounding <= TOLERANCE * found.primal
+
+
+def test_a_solution_of_fit_in_buckets_has_the_primal_that_fit_says():
+    random = np.random.default_rng(0)
+    tokens = [random.normal(size=(n, 3)).astype(np.float32) for n in (2, 3, 9, 17, 30)]
+    x = js.chains.chain_inputs(js.ragged(tokens))
+    y = js.ragged([np.argmax(own, axis=1).astype(np.int32) for own in tokens])
+    given = x, y, "svm1_margin", 1.0
+    machine = js.chains.chain(3, 3)
+    solution = fit(machine, *given)
+    found = certify(machine, solution.weights, *given)
+    assert found.status is Status.CONVERGED
+    assert abs(found.primal - solution.primal) <= found.certificate.rounding
+    np.testing.assert_allclose(found.slack, solution.slack, atol=1e-4)
+
+
+def test_a_wrong_oracle_proves_nothing():
+    """It finds too little at w: P would be too small."""
+    truth = fit(structure(), X, Y, "svm1_margin", C)
+    for name, code in (("contenders", 1), ("contenders", 5), ("loss", 4)):
+        wrong = structure(name, code)
+        found = certify(wrong, truth.weights, X, Y, "svm1_margin", C, settings=UNCHECKED)
+        assert found.status is Status.WRONG_ORACLE
+
+
+def test_what_cannot_be_certified():
+    machine, zero = structure(), structure().initial_weights
+    for weights, change, match in (
+        (zero[:2], {}, "weights must be .* as problem.initial_weights"),
+        (zero, dict(tolerance=None), "tolerance must be a number greater than 0, got None"),
+        (zero, dict(C=-1.0), "C must be"),
+        (zero, dict(formulation="svm3"), "formulation is 'svm3'"),
+    ):
+        refused(match, certify, machine, weights, X, Y, **change)
+    gram = (X @ X.T).astype(np.float32)
+    kernel = kernel_multiclass(len(X), 4)
+    with refused("no coordinates"):
+        certify(kernel, kernel.initial_weights, js.multiclass.kernel_inputs(gram), Y)
+    lost = certify(machine, zero * np.nan, X, Y, max_passes=3)
+    assert lost.status is Status.NOT_FINITE
+    limited = certify(machine, zero, X, Y, "svm1_margin", C, settings=WIDE, max_passes=1)
+    assert limited.status in (Status.PASS_LIMIT, Status.NOT_OPTIMAL) and limited.gap > 0
+    assert jax.tree.leaves(limited.slack)[0].shape == Y.shape
+
+
+SELDOM_PROVED = Settings(variant="subspace", working_sets="grown", cached_sweeps=1, certify_every=3)
+
+
+def terms_at(c, bounds, margins, product):
+    """What a pass at c w says of examples whose outputs have these b and m [n, k]."""
+    values = bounds - c * margins
+    best = np.argmax(values, axis=1)[:, None]
+    value, bound = (np.take_along_axis(each, best, axis=1)[:, 0] for each in (values, bounds))
+    rest = np.zeros((4, len(value)))
+    return ExampleTerms(
+        value, value, np.maximum(value, 0), rest[0], rest[1], product, rest[2], rest[3], rest[0],
+        bound_found=bound,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_margin"])
+def test_the_model_ends_at_the_least_multiple(formulation):
+    """Lines of a few passes against P(c w) on a fine grid; an example of weight 0 says nothing."""
+    random, form = np.random.default_rng(3), FORMULATIONS[formulation]
+    bounds, margins = random.random((30, 6)), random.normal(0.7, 0.5, (30, 6))
+    bounds[:, 0] = margins[:, 0] = 0
+    weights = np.arange(30) % 5 > 0.0
+    numbers = penalty_numbers(form, 40.0, weights.astype(float), 30)
+    squares = random.random(30) / 10
+
+    def primal(c):
+        slack = (bounds - c * margins).max(axis=1)
+        cost = numbers.cap * slack if form.penalty == 1 else slack**2 * 40.0 / 60
+        return c**2 * squares.sum() / 2 + cost[weights].sum()
+
+    grid = np.linspace(0.5, 2, 15001)
+    least = min(map(primal, grid))
+    ray = ray_of(form, numbers, terms_at(1.0, bounds, margins, squares))
+    assert ray is not None
+    lows = []
+    for _ in range(8):
+        c, low = ray.lowest()
+        assert low <= least * (1 + 1e-9)
+        lows.append(low)
+        ray = ray.met(c, terms_at(c, bounds, margins, squares))
+    assert (np.diff(lows) >= -1e-9).all() and lows[0] < least * (1 - 1e-6)
+    assert 0.6 < c < 1.9
+    assert primal(c) == pytest.approx(least, rel=1e-6)
+
+
+@pytest.mark.parametrize("formulation, seed", [("svm2_slack", 2)])
+def test_a_multiple_of_w_ends_the_run(x64, formulation, seed):
+    """Its P, slack and certificate are those of the weights that are returned."""
+    case, seen = random_case(seed), []
+    given = case.problem(), case.x, case.y, formulation, 100.0
+    options = {"settings": SELDOM_PROVED, "tolerance": 1e-2, "max_passes": 300}
+    found = fit(*given, callback=seen.append, **options)
+    of_case = case.psi(), case.loss[case.y], case.y, 100.0
+    w, last = flat(found.weights), flat(found.state.weights)
+    c = w @ last / (last @ last)
+    assert found.status is Status.CONVERGED and c > 1.001
+    np.testing.assert_allclose(w, c * last, rtol=1e-12)
+    assert found.certificate.primal == found.primal
+    assert found.primal == pytest.approx(primal_value(formulation, w, *of_case), rel=1e-10)
+    assert found.primal < primal_value(formulation, last, *of_case) - 10 * found.gap / 100
+    optimum = case.truth(formulation, 100.0).objective
+    assert found.dual <= optimum * (1 + 1e-9) <= found.primal * (1 + 1e-8)
+    xi = slacks(problem(formulation, *of_case), w)
+    np.testing.assert_allclose(found.slack, xi, atol=1e-9)
+    assert found.certificate.mean_slack == pytest.approx(xi.mean())
+    calls = [passed.info.oracle_calls for passed in seen]
+    assert sum(calls) == found.statistics.oracle_calls and max(calls) <= (2 + PASSES) * N
+    assert seen[-1].info.certificate == found.certificate
+    assert found.certificate.scale == pytest.approx(c)
+
+
+def test_a_run_that_ends_unproven_has_the_best_multiple_of_its_w(x64):
+    case, options = random_case(2), {"settings": SELDOM_PROVED, "max_passes": 12}
+    found = fit(case.problem(), case.x, case.y, "svm2_margin", 100.0, **options)
+    of_case = case.psi(), case.loss[case.y], case.y, 100.0
+    w, last = flat(found.weights), flat(found.state.weights)
+    assert found.status is Status.PASS_LIMIT and found.certificate.scale != 1
+    np.testing.assert_allclose(w, found.certificate.scale * last, rtol=1e-12)
+    assert found.primal == pytest.approx(primal_value("svm2_margin", w, *of_case), rel=1e-10)
+    assert found.gap <= (primal_value("svm2_margin", last, *of_case) - found.dual) * LEFT
+
+
+@pytest.mark.thorough
+def test_blocks_search_too(x64):
+    case = random_case(3)
+    options = {"settings": SELDOM_PROVED, "tolerance": 1e-2, "max_passes": 300, "blocks": 2}
+    searches = []
+    for C in (100.0, 200.0):
+        seen = []
+        found = fit_in_blocks(
+            case.problem(), case.x, case.y, "svm1", C, callback=seen.append, **options
+        )
+        of_case = case.psi(), case.loss[case.y], case.y, C
+        assert found.status is Status.CONVERGED
+        exact = primal_value("svm1", flat(found.weights), *of_case)
+        assert found.primal == pytest.approx(exact, rel=1e-10)
+        assert found.dual <= case.truth("svm1", C).objective * (1 + 1e-9)
+        searches += [passed.info.oracle_calls > 2 * N for passed in seen]
+    assert any(searches)
+
+
+@pytest.mark.thorough
+def test_a_row_of_many_planes_is_swept_whole(x64):
+    """One sequence of 10 tokens, 4 labels, C = 100: with 8 slots at a time 150 rounds left .016."""
+    random = np.random.default_rng(0)
+    x, y = ragged([np.eye(10)]), ragged([random.integers(0, 4, 10).astype(np.int32)])
+    settings = Settings(variant="subspace", working_sets="grown", capacity=64, active=8)
+    given = chain(10, 4, dtype="float64"), chain_inputs(x), y
+    found = fit(*given, C=100.0, settings=settings, max_passes=60)
+    assert found.status is Status.CONVERGED and found.statistics.support_planes > 8

@@ -35,61 +35,28 @@ def refuse(match, *, inputs=X, outputs=Y, **options):
     [
         ({"inputs": NAN}, "inputs has a NaN or an infinity, first in example 4"),
         ({"inputs": INFINITE}, "inputs has a NaN or an infinity, first in example 2"),
-        ({"inputs": SparseFeatures(INDICES + 3, ONES)}, "inputs.indices.* expected 0..3, features"),
-        ({"inputs": SparseFeatures(INDICES - 1, ONES)}, "inputs.indices.* expected 0..3, features"),
-        (
-            {"inputs": SparseFeatures(INDICES, ONES[:, :1])},
-            r"inputs.values must be \[n = 6, m = 2\], got .* \(6, 1\)",
-        ),
         ({"inputs": SparseFeatures(INDICES, ONES * np.nan)}, "inputs has a NaN"),
-        ({"inputs": SparseFeatures(INDICES.astype(np.float32), ONES)}, "inputs.indices"),
         (  # their squared norm would be another than that of their sum
             {"inputs": SparseFeatures(np.where(np.arange(6)[:, None] == 3, 1, INDICES), ONES)},
             r"inputs.indices\[3\] names feature 1 twice",
         ),
         ({"inputs": X[:0], "outputs": Y[:0]}, "training set is empty"),
         ({"inputs": X[:, :2]}, r"inputs must be \[n, number_of_features = 3\], got .* \(6, 2\)"),
-        ({"inputs": X[:, 0]}, r"inputs must be \[n, number_of_features = 3\], got .* \(6,\)"),
-        ({"inputs": X[:, :, None]}, r"inputs must be .* got .* \(6, 3, 1\)"),
         ({"inputs": X[:5]}, "inputs has 5 examples, outputs has 6"),
         ({"inputs": np.float32(3.0)}, "inputs must be arrays with a leading axis"),
-        ({"inputs": ()}, "inputs must be arrays with a leading axis"),
         ({"inputs": (X, X[:4])}, r"inputs must agree in their leading axis, got shapes .*\(4, 3\)"),
-        ({"inputs": X.astype(str)}, "inputs .*<U"),
-        ({"inputs": X.astype(object)}, "inputs .*object"),
         ({"inputs": X + 1j}, "inputs .*complex"),
         ({"outputs": Y + 1}, r"outputs\[2\] is 3: expected 0..2, the classes; enc"),
         ({"outputs": Y - 1}, r"outputs\[0\] is -1: expected 0..2"),
         ({"outputs": Y.astype(float)}, "outputs must be .n. integers, got float64"),
-        ({"outputs": Y.astype(bool)}, "outputs must be .n. integers, got bool"),
-        ({"outputs": Y.astype(str)}, "outputs must be .n. integers"),
-        (
-            {"outputs": Y[:, None]},
-            r"outputs must be .n. integers, got int32 of shape \(6, 1\)",
-        ),
-        ({"outputs": Y[:3]}, "inputs has 6 examples, outputs has 3"),
-        ({"outputs": np.int32(1)}, "outputs must be arrays with a leading axis"),
-        ({"C": None}, "C must be finite and > 0, one number, got None"),
         ({"tolerance": 1e-6}, "tolerance 1e-06 is below what float32 certifies .*float64"),
         ({"tolerance": None}, "tolerance and epsilon are both None"),
         ({"max_passes": 0}, "max_passes must be at least 1, got 0"),
         ({"formulation": "SVM1"}, "formulation is 'SVM1'; choose one of svm0, svm1"),
         ({"example_weights": np.ones(5)}, r"example_weights must be \[n = 6\], got shape \(5,\)"),
-        ({"example_weights": np.ones((6, 1))}, "example_weights must be"),
-        ({"example_weights": -np.ones(6)}, "example_weights must be finite, >= 0 and not all zero"),
-        ({"example_weights": np.zeros(6)}, "example_weights must be finite, >= 0 and not all zero"),
-        ({"example_weights": np.full(6, np.nan)}, "example_weights must be finite"),
         ({"settings": {"variant": "full"}}, "settings must be Settings.*got {'variant': 'full'}"),
         ({"callback": 3}, "callback must be a function of a Progress, got 3"),
-        ({"formulation": ["svm1"]}, "formulation is .'svm1'.; choose one of svm0"),
-        ({"max_passes": "5"}, "max_passes must be at least 1, a Python integer, got '5'"),
-        (
-            {"C": np.ones(10_000)},
-            "C must be finite and > 0, one number, got ndarray float64 of shape",
-        ),
-        ({"example_weights": ["a"] * 6}, "example_weights must hold real numbers"),
         ({"start": {"weights": np.zeros((3, 3))}}, "start must be a Solution of fit, got dict"),
-        ({"start": np.zeros((3, 3))}, "start must be a Solution of fit, got ndarray"),
     ],
 )
 def test_arguments(options, match):
@@ -111,7 +78,6 @@ def test_numbers_above_0(name):
         ({"oracle_batch": 0}, "oracle_batch must be at least 1, got 0"),
         ({"group": -2}, "group must be at least 1, got -2"),
         ({"group": 12, "oracle_batch": 32}, "group must divide oracle_batch, got 12 and 32"),
-        ({"max_capacity": 0}, "max_capacity must be at least"),
         ({"capacity": 16, "max_capacity": 8}, "max_capacity"),
         ({"cached_sweeps": -1}, "cached_sweeps"),
         ({"warm_passes": -1}, "warm_passes"),
@@ -119,9 +85,6 @@ def test_numbers_above_0(name):
         ({"chunks": 0}, "chunks must be at least 1, got 0"),
         ({"active": -1}, "active must be at least 0, got -1"),
         ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
-        ({"capacity": "8"}, "capacity must be .* integer, got '8'"),
-        ({"oracle_batch": 16.0}, "oracle_batch must be .* integer, got 16.0"),
-        ({"seed": "a"}, "seed must be at least .* integer, got 'a'"),
         ({"working_sets": "enumerated"}, "cached_sweeps is 0"),
     ],
 )
@@ -165,14 +128,6 @@ MODEL, ORACLES = Model(len, len, len, len), Oracles(contenders=len, output=len)
 def test_make_problem(given, match):
     whole = {"initial_weights": jnp.zeros(2), "model": MODEL, "oracles": ORACLES} | given
     refused(match, make_problem, **whole)
-
-
-def test_the_smallest_problems_work():
-    """One example; two classes with one label only; classes that no example has."""
-    for k, outputs in ((2, [1]), (2, [1, 1, 1]), (9, [0, 3, 7, 3])):
-        outputs = np.array(outputs, np.int32)
-        solution = fit(multiclass(3, k), X[: len(outputs)], outputs, "svm1", 10.0)
-        assert solution.status.solved, (k, outputs)
 
 
 def test_any_integers_and_tables_of_one_type_work_and_are_left_as_they_were():
@@ -232,16 +187,11 @@ def test_kernel_inputs_made_by_hand(change, match):
 @pytest.mark.parametrize(
     "arguments, options, match",
     [
-        ((3.0, 3), {}, "number_of_features must be at least 1, a Python integer, got 3.0"),
         ((3, 3.0), {}, "number_of_classes must be at least 2, a Python integer, got 3.0"),
-        ((X, Y), {}, "number_of_features must be .*got ndarray float32 of shape"),
-        ((3, True), {}, "number_of_classes .* got True"),
         ((3, 1), {}, "number_of_classes must be at least 2, got 1"),
-        ((0, 3), {}, "number_of_features must be at least 1, got 0"),
         ((3, 3), {"loss": np.zeros((2, 2))}, r"loss must be \[k = 3, k = 3\]"),
         ((3, 3), {"loss": np.ones((3, 3))}, r"loss\[0, 0\] is 1.0: expected 0 on the diagonal"),
         ((3, 3), {"loss": np.eye(3) - 1}, "is -1.0: expected finite numbers >= 0: one row"),
-        ((3, 3), {"loss": np.full((3, 3), np.nan)}, "loss.0, 0. is nan: expected finite"),
         ((3, 3), {"output_features": np.ones((2, 4))}, r"must be \[number_of_classes = 3, p\]"),
         (
             (3, 3),
@@ -249,10 +199,6 @@ def test_kernel_inputs_made_by_hand(change, match):
             "features.0, 0. is inf: expected finite",
         ),
         ((3, 3), {"dtype": "float16"}, 'dtype must be "float32" or "float64", got .float16.'),
-        ((3, 3), {"loss": "zero_one"}, "loss must be .* numbers, got .zero_one.: one row a class"),
-        ((3, 3), {"loss": [[0, 1], [1]]}, r"loss must be \[k = 3, k = 3\]"),
-        ((3, 3), {"output_features": "tfidf"}, "output_features must be .* numbers, got .tfidf."),
-        ((3, 3), {"output_features": [[1], [1, 2], [3]]}, "output_features must be"),
     ],
 )
 def test_options_of_multiclass(arguments, options, match):
@@ -276,15 +222,11 @@ class Frame:
     "inputs, outputs, match",
     [
         (None, Y, "inputs must be arrays with a leading axis of examples, got None"),
-        (X, None, "outputs must be arrays with a leading axis of examples, got None"),
-        (multiclass(3, 3), Y, "inputs must be arrays .* got 'Problem'"),
         (X.tolist(), Y, "inputs must be arrays .* got list .* numpy.asarray"),
         (X, Y.tolist(), "outputs must be arrays .* got list .0, 1, 2, 0, 1, 2.*numpy.asarray"),
         ([[1.0, 2.0], [3.0]], Y[:2], "inputs must be arrays .*a store with jaxstruct.ragged"),
-        ([X[0], X[1, :2]], Y[:2], r"inputs must agree in their leading axis, .*\(3,\), \(2,\)"),
         ([X[0], X[1], X[2]], Y[:3], "inputs must be one array .* got list: numpy.stack"),
         (["a tale of two cities"] * 100_000, Y, "inputs must be arrays .* encode text"),
-        ({"text": ["a", "b"]}, Y[:2], "inputs must be arrays .* encode text"),
         (X, ["red", "green"] * 3, "outputs must be arrays .* encode text and labels"),
         (
             Frame(X.astype(object)),
@@ -292,7 +234,6 @@ class Frame:
             "inputs must hold real numbers, got dtype object.*numpy.asarray",
         ),
         (scipy.sparse.csr_matrix(X), Y, r"inputs is a SciPy .* jaxstruct.from_scipy\(inputs\)"),
-        (Y, X, r"inputs must be \[n, number_of_features = 3\], got .* \(6,\)"),
     ],
 )
 def test_containers(inputs, outputs, match):

@@ -20,6 +20,7 @@ from jaxstruct.solvers.out_of_core.plane_cache import (
     unpack,
     unpack_enumerated,
 )
+from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 
 ROWS, SLOTS = (4, 3), 6
@@ -50,13 +51,6 @@ def grown(random, truth):
     last = np.where(held, random.integers(1, 9, held.shape), 0).astype(np.int32)
     held[:, 0] = True
     return WorkingSets(tuple(parts), *numbers, tuple(gram), held, last)
-
-
-def assert_same(one, other):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for a, b in zip(*map(jax.tree.leaves, (one, other)), strict=True):
-        assert a.dtype == b.dtype
-        np.testing.assert_array_equal(a, b)
 
 
 def test_grown_sets_come_back():

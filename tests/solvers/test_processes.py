@@ -128,15 +128,6 @@ def test_killed_and_resumed_again_and_again(of):
     assert first["weights"] == second["weights"]
 
 
-def test_the_last_round_that_all_hold(of):
-    (warned, first), (silent, second) = of("behind")
-    [words] = warned
-    assert words.startswith("the processes hold different rounds. The run goes on from ")
-    assert words.endswith("behind.npz.process0.previous, after round 4") and not silent
-    assert first == second and "hold no round in common: process 0 holds round 7 and" in first
-    assert "process 1 holds none" in first
-
-
 def test_a_full_disk_of_one_process(of):
     first, second = of("full_disk")
     assert "after round 1 (process 1 has refused" in first[0]

@@ -1,11 +1,15 @@
-"""What a training says: lines or a bar, compiling apart."""
+"""What a training says: its trace, lines or a bar, compiling apart; signals during a run."""
 
 from __future__ import annotations
 
+import csv
 import io
 import math
+import os
 import re
+import signal
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,9 +17,11 @@ import pytest
 
 from jaxstruct.core.compiling import Elapsed, program
 from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.solvers.checkpoints.session import stop_signals
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.loop import progress
 from jaxstruct.solvers.loop.progress import NO_BAR, training_progress
+from jaxstruct.solvers.loop.trace import MOST_PRINTED, Entry, trace_of
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused
 
@@ -220,3 +226,182 @@ def test_fit_reports_what_it_compiles_and_how_it_ends(capsys):
     for wrong in (1, "tqdm"):
         message = f'verbose must be False, True .* or "bar", got {wrong!r}'
         refused(message, fit, problem, X, y, verbose=wrong, **options)
+
+
+COLUMNS = [
+    "round", "seconds", "processor_seconds", "compile_seconds", "oracle_calls", "planes",
+    "primal", "dual", "gap", "round_primal", "round_dual",
+    "certified",
+]  # fmt: skip
+
+
+def course(rounds, compiled=2.0):
+    """Rounds of a second each after some of compiling."""
+    return trace_of(
+        [
+            Entry(compiled + t, 2.0 * t, compiled, 9 - t, t, 2, 5, 9 - t, t, t > 0)
+            for t in range(rounds)
+        ]
+    )
+
+
+def test_the_table_has_sums_and_the_gap():
+    table = course(3).table()
+    assert list(table) == COLUMNS
+    for name, wanted in {
+        "round": [1, 2, 3], "oracle_calls": [5, 10, 15], "planes": [2, 4, 6], "gap": [9, 7, 5],
+        "certified": [0, 1, 1],
+    }.items():  # fmt: skip
+        np.testing.assert_array_equal(table[name], wanted)
+    np.testing.assert_array_equal(course(3).training_seconds, [0, 1, 2])
+
+
+def test_all_clocks_go_on_from_the_run_before():
+    both = trace_of([Entry(1.0, 1.5, 0.5, 3, 2, 1, 1, 3, 2, True)], before=course(3))
+    assert (both.seconds[-1], both.processor_seconds[-1], both.compile_seconds[-1]) == (5, 5.5, 2.5)
+    np.testing.assert_array_equal(both.training_seconds, [0, 1, 2, 2.5])
+
+
+def test_the_file_has_every_number_unrounded(tmp_path):
+    first = Entry(0.1, 1 / 3, 0.0, math.inf, -math.inf, 7, 9, 1e-300, -0.0, True)
+    trace = trace_of([first, *(Entry(*row) for row in zip(*course(2), strict=True))])
+    assert trace.to_csv(tmp_path / "deep" / "trace.csv") == tmp_path / "deep" / "trace.csv"
+    with open(tmp_path / "deep" / "trace.csv", encoding="utf-8", newline="") as file:
+        names, *rows = csv.reader(file)
+    assert names == COLUMNS and len(rows) == 3
+    np.testing.assert_array_equal(
+        np.array(rows, float).T, np.array(list(trace.table().values()), float)
+    )
+
+
+def test_a_trace_prints_as_a_table_that_fits():
+    lines = str(course(3)).splitlines()
+    assert len(lines) == 4 and lines[0].split()[0] == "round" and lines[-1].split()[0] == "3"
+    assert len({len(line) for line in lines}) == 1
+    long = trace_of([Entry(1e5, 1e5, 1e5, -1.23456e-5, -1e9, 1, 10**8, 0, 0, True)] * 999)
+    lines = str(long).splitlines()
+    assert len(lines) == MOST_PRINTED + 2 and max(map(len, lines)) <= 100
+    assert lines[-1].split()[0] == "999" and set(lines[MOST_PRINTED // 2 + 1].split()) == {"..."}
+    assert str(trace_of([])).split() == COLUMNS[:-3]
+
+
+def test_compiling_stands_apart_in_the_seconds_of_a_run():
+    """Of two equal runs only the first compiles, and its parts are not longer for it."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(19, 3)), random.integers(0, 5, 19).astype(np.int32)
+    options = {"settings": Settings(cached_sweeps=1)}
+    problem = multiclass(3, 5)
+    found = [fit(problem, X, y, "svm1", 2.0, max_passes=4, **options) for _ in range(2)]
+    for solution in found:
+        seconds, trace = solution.statistics.seconds, solution.trace
+        parts = [value for name, value in seconds.items() if name != "total"]
+        assert seconds["total"] >= sum(parts) * 0.999 and min(parts) >= 0
+        assert seconds["compile"] >= trace.compile_seconds[-1] >= 0
+        assert (trace.training_seconds > 0).all() and (np.diff(trace.training_seconds) > 0).all()
+        assert len(trace.seconds) == solution.statistics.passes
+        assert trace.processor_seconds[-1] > 0
+    first, again = (solution.statistics for solution in found)
+    assert again.compilations == 0 and again.seconds["compile"] < 0.2 * again.seconds["total"]
+    if first.compilations:  # else a test before has compiled the same programs
+        assert first.seconds["compile"] > again.seconds["compile"]
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def as_usual():
+    """Python's own handlers, whatever the tests run in has."""
+    before = [signal.getsignal(number) for number in SIGNALS]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for number, handler in zip(SIGNALS, before, strict=True):
+        signal.signal(number, handler)
+
+
+def handlers():
+    return [signal.getsignal(number) for number in SIGNALS]
+
+
+@pytest.mark.parametrize(
+    "number, error", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_signal_raises_and_is_noted(number, error):
+    before = handlers()
+    with stop_signals() as signals:
+        assert all(now != then for now, then in zip(handlers(), before, strict=True))
+        signals.raise_noted()
+        with pytest.raises(error):
+            os.kill(os.getpid(), number)
+        with pytest.raises(error):  # as if the first had been lost
+            signals.raise_noted()
+    assert handlers() == before
+
+
+def test_an_error_that_a_signal_was_made_into_is_the_signal():
+    with stop_signals() as signals:
+        error = ValueError("metadata fields of pytree")
+        assert signals.meant(error) is error
+        with pytest.raises(SystemExit) as raised:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.meant(error) is signals.noted is raised.value
+        assert signals.meant(raised.value) is raised.value
+        other = KeyboardInterrupt()
+        assert signals.meant(other) is other
+    with stop_signals(patient=True) as signals:  # all processes raise their own errors together
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.meant(error) is error
+
+
+def test_a_second_ctrl_c_raises_and_a_second_sigterm_does_not():
+    with stop_signals():
+        with pytest.raises(SystemExit) as ended:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert ended.value.code == 143
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_handlers_of_others_stay():
+    def mine(number, frame):
+        raise ZeroDivisionError
+
+    signal.signal(signal.SIGINT, mine)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with stop_signals() as signals:
+        assert handlers() == [mine, signal.SIG_IGN]
+        with pytest.raises(ZeroDivisionError):
+            os.kill(os.getpid(), signal.SIGINT)
+        signals.raise_noted()
+    assert handlers() == [mine, signal.SIG_IGN]
+
+
+def test_what_was_changed_meanwhile_stays():
+    with stop_signals():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    assert handlers() == [signal.default_int_handler, signal.SIG_IGN]
+
+
+def test_an_error_puts_them_back():
+    before = handlers()
+    with pytest.raises(ZeroDivisionError), stop_signals():
+        raise ZeroDivisionError
+    assert handlers() == before
+
+
+def test_other_threads_touch_no_signals():
+    before, seen = handlers(), []
+
+    def work():
+        with stop_signals() as signals:
+            seen.append(handlers())
+            signals.raise_noted()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]

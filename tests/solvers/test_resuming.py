@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
+import warnings
+from typing import NamedTuple
 
 import jax
 import numpy as np
 import pytest
 
-from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct import fit_in_blocks
+from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.checkpoints import resuming
+from jaxstruct.solvers.checkpoints.resuming import check_number, last_whole, path_of
 from jaxstruct.solvers.checkpoints.run_state import (
     load_solution,
+    load_weights,
     previous_of,
     save_solution,
     save_weights,
 )
 from jaxstruct.solvers.checkpoints.session import CheckpointSession
 from jaxstruct.solvers.fit import fit, fit_path
+from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
+from jaxstruct.solvers.out_of_core.fit_in_blocks import planes_folder
 from jaxstruct.solvers.settings import Settings
+from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
+from tests.solvers.cases import random_case
+from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 N, K, D, C = 40, 5, 3, 50.0
 RANDOM = np.random.default_rng(0)
@@ -52,12 +63,8 @@ def classes(settings, formulation="svm1_margin", C=C, **options):
 
 def sequences(**more):
     """Label sequences from a ragged store."""
-    random = np.random.default_rng(1)
-    offsets = np.concatenate([[0], np.cumsum(random.integers(1, 6, 24))])
-    labels = random.integers(0, 3, offsets[-1]).astype(np.int32)
-    features = (random.normal(size=(offsets[-1], 4)) + np.eye(3, 4)[labels]).astype(np.float32)
-    inputs, outputs = chain_inputs(Ragged(features, offsets)), Ragged(labels, offsets, -1)
-    return fit(chain(4, 3), inputs, outputs, C=20.0, settings=ROOM, tolerance=1e-2, **more)
+    given = OUTPUT_TYPES["chains"](1, 24, 5)
+    return fit(*given, C=20.0, settings=ROOM, tolerance=1e-2, **more)
 
 
 def buckets(settings=ROOM, **more):
@@ -91,10 +98,7 @@ def assert_same_end(whole, found):
         (run.weights, run.state, run.slack, run.details, run.certificate, run.primal, run.dual)
         for run in (whole, found)
     ]
-    assert jax.tree.structure(both[0]) == jax.tree.structure(both[1])
-    for a, b in zip(*map(jax.tree.leaves, both), strict=True):
-        assert np.asarray(a).dtype == np.asarray(b).dtype
-        np.testing.assert_array_equal(a, b)
+    assert_same(*both)
     for name in set(whole.trace._fields) - set(TIMES):
         np.testing.assert_array_equal(getattr(whole.trace, name), getattr(found.trace, name))
     kept = set(whole.statistics._fields) - {"seconds", "history", "compilations"}
@@ -300,3 +304,207 @@ def test_a_checkpoint_on_the_way_is_a_solution_too(kept):
     assert found.status is Status.STOPPED and found.statistics.passes == 4
     assert math.isfinite(found.gap) and math.isfinite(found.certificate.primal)
     assert found.primal >= kept[1].dual and found.dual <= kept[1].primal
+
+
+class Two(Processes):
+    """The first of two processes, the other of which holds these rounds."""
+
+    def __init__(self, other=()):
+        super().__init__()
+        self.numbers, self.other = (0, 1), [[[number, False] for number in other], []]
+
+    def agree(self, act):
+        return act()
+
+    def gather(self, own):
+        return [own, self.other]
+
+
+class Held(NamedTuple):
+    round: tuple[int, bool]
+    damaged: bool = False
+
+
+def found(tmp_path, own, other):
+    """(round, newer) of a process whose files hold these rounds; 0 is damaged, None is missing."""
+    files = dict(zip(("run.process0", "run.process0.previous"), own, strict=True))
+
+    def read(path):
+        number = files[path.name]
+        if number is None:
+            raise FileNotFoundError
+        if number == 0:
+            raise DamagedFile(f"{path.name} is damaged")
+        return Held((number, False))
+
+    end = last_whole(Two(other), tmp_path / "run.process0", read)
+    return None if end is None else (end.round[0], end.damaged)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected", "warned"),
+    [
+        ((7, 5), (7, 5), (7, False), None),
+        ((7, 5), (5, 3), (5, True), "rounds. The run goes on from .*previous, after"),
+        ((5, 3), (7, 5), (5, False), None),
+        ((0, 5), (7, 5), (5, True), "is damaged"),
+        ((None, None), (), None, None),
+        ((3, None), (), None, "The run begins anew"),
+        ((None, None), (3,), None, "process 0 holds none; process 1 holds round 3"),
+    ],
+)
+def test_the_last_round_that_both_hold(tmp_path, recwarn, own, other, expected, warned):
+    assert found(tmp_path, own, other) == expected
+    words = " ".join(str(each.message) for each in recwarn)
+    assert re.search(warned, words) if warned else not words
+
+
+@pytest.mark.parametrize(("own", "other"), [((7, 5), ()), ((7, 5), (6, 4)), ((0, 0), (7, 5))])
+def test_no_round_in_common_is_refused(tmp_path, own, other):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of damaged files
+        refused("hold no round in common: process 0", found, tmp_path, own, other)
+
+
+def test_files_of_another_number_of_processes_are_refused(tmp_path):
+    checkpoint = tmp_path / "run.npz"
+    assert path_of(checkpoint, ALONE) == checkpoint
+    assert path_of(checkpoint, Two()) == tmp_path / "run.npz.process0"
+    for name in ("run.npz.previous", "other.npz.process7"):
+        (tmp_path / name).touch()
+    check_number(checkpoint, ALONE)
+    (tmp_path / "run.npz.process1").touch()
+    check_number(checkpoint, Two())
+    with refused(r"another number of processes than 1.*run.npz.process1"):
+        check_number(checkpoint, ALONE)
+    (tmp_path / "run.npz.process2.previous").touch()
+    with refused("number of processes than 2: .*process2.previous"):
+        check_number(checkpoint, Two())
+    (tmp_path / "run.npz.process2.previous").unlink()
+    checkpoint.touch()
+    with refused("number of processes than 2: .*run.npz. Resume"):
+        check_number(checkpoint, Two())
+
+
+SUBSPACE = Settings(variant="subspace", capacity=4, group=2, oracle_batch=4)
+BLOCKS_GROWN = SUBSPACE._replace(working_sets="grown")
+CASE = random_case(3)
+
+
+def classes_in_blocks(settings=BLOCKS_GROWN, formulation="svm1_margin", C=20.0, **options):
+    """A training of classes_in_blocks in three blocks, to be given more options."""
+
+    def train(**more):
+        return fit_in_blocks(
+            CASE.problem("float32"), CASE.x.astype("float32"), CASE.y, formulation, C,
+            **{"settings": settings, "tolerance": 1e-4, "blocks": 3, "max_passes": 40}
+            | options | more,
+        )  # fmt: skip
+
+    return train
+
+
+BLOCK_RUNS = {
+    "grown": classes_in_blocks(),
+    "grown, in files": classes_in_blocks(block_bytes=1),
+    "slots that double": classes_in_blocks(BLOCKS_GROWN._replace(capacity=2)),
+    "enumerated": classes_in_blocks(SUBSPACE._replace(working_sets="enumerated")),
+}
+
+
+@pytest.mark.parametrize("name", thorough_after(1, BLOCK_RUNS))
+def test_a_run_that_is_killed_again_and_again(name, tmp_path, monkeypatch):
+    train, path = BLOCK_RUNS[name], tmp_path / "run.npz"
+    whole = train()
+    assert whole.statistics.passes > 3
+    assert_same_end(whole, killed_again_and_again(train, path, monkeypatch))
+    assert_same_end(whole, train(checkpoint=path, resume=True)), "the end is read again"
+    found = load_weights(path, CASE.problem("float32"))
+    for one, other in zip(*map(jax.tree.leaves, (whole.weights, found)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.thorough
+def test_an_error_in_the_middle_of_a_round_costs_that_round(tmp_path, monkeypatch):
+    """The planes of the last whole round are still there."""
+    path, train = tmp_path / "run.npz", BLOCK_RUNS["grown, in files"]
+    whole, visits = train(), []
+    visit = BlockAscent.visit
+
+    def failing(ascent, number, *given):
+        visits.append(number)
+        if len(visits) == 3 * 4 + 2:
+            raise Killed
+        return visit(ascent, number, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BlockAscent, "visit", failing)
+        with pytest.raises(Killed) as error:
+            train(checkpoint=path, checkpoint_seconds=3600)
+    assert "holds this run after round 4" in error.value.__notes__[0]
+    rounds = []
+    found = train(checkpoint=path, resume=True, callback=lambda now: rounds.append(now.passes))
+    assert rounds[0] == 5
+    assert_same_end(whole, found)
+
+
+def keep(train, path, rounds, **options):
+    """Have checkpoints of so many rounds."""
+
+    def kill(progress):
+        if progress.passes == rounds:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(checkpoint=path, checkpoint_seconds=0, callback=kill, **options)
+
+
+@pytest.mark.parametrize("what", ["planes", "missing planes"])
+def test_a_damaged_checkpoint_and_the_one_before(what, tmp_path):
+    """Damaged files that name planes are those of the tests above."""
+    path, train = tmp_path / "run.npz", BLOCK_RUNS["grown"]
+    keep(train, path, 3)
+    own = {path.name for path in planes_folder(path).iterdir()}
+    assert len(own) == 6, "those of two rounds"
+    target = max(planes_folder(path).iterdir(), key=lambda each: each.stat().st_mtime_ns)
+    if "missing" in what:
+        target.unlink()
+    else:
+        content = target.read_bytes()
+        target.write_bytes(content[: len(content) // 2])
+    with pytest.warns(RuntimeWarning, match="goes on from .*previous, after round 2"):
+        found = train(checkpoint=path, resume=True)
+    assert_same_end(train(), found)
+
+
+def test_no_whole_checkpoint(tmp_path):
+    path, train = tmp_path / "run.npz", BLOCK_RUNS["grown"]
+    keep(train, path, 3)
+    shutil.rmtree(planes_folder(path))
+    with refused("None is whole: delete them to begin anew", error=DamagedFile):
+        train(checkpoint=path, resume=True)
+
+
+def test_planes_that_nobody_asks_for_are_removed(tmp_path):
+    path, train = tmp_path / "run.npz", BLOCK_RUNS["grown, in files"]
+    keep(train, path, 4)
+    assert len(list(planes_folder(path).iterdir())) == 6
+    train(checkpoint=path)  # another run in its place; its end has no planes
+    assert len(list(planes_folder(path).iterdir())) in (0, 3), "those of the checkpoint before"
+    train(checkpoint=path)
+    assert not planes_folder(path).exists()
+
+
+def test_checkpoints_of_other_runs_are_refused(tmp_path):
+    path, train = tmp_path / "run.npz", BLOCK_RUNS["grown"]
+    keep(train, path, 2)
+    refused("blocks was 3, is 4", train, checkpoint=path, resume=True, blocks=4)
+    x = CASE.x.astype("float32").copy()
+    x[5, 0] += 1
+    problem = CASE.problem("float32")
+    options = {"settings": BLOCKS_GROWN, "tolerance": 1e-4, "max_passes": 40, "checkpoint": path}
+    with refused("other inputs"):
+        fit_in_blocks(problem, x, CASE.y, C=20.0, blocks=3, resume=True, **options)
+    refused("blocks was 3, is None", fit, problem, CASE.x, CASE.y, C=20.0, resume=True, **options)
+    refused("is of fit_in_blocks", load_solution, path, problem)
+    refused("folder is .*leave folder out", train, checkpoint=path, folder=tmp_path)

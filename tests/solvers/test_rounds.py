@@ -1,4 +1,4 @@
-"""Rounds take over the working sets that they are given, where they may, and ask nothing twice."""
+"""Steps that use up their state, and when the full variant takes over, round by round."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,6 +15,14 @@ import jaxstruct
 from jaxstruct import Settings, fit, ragged
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.solvers.n_slack import cutting_plane
+from jaxstruct.solvers.n_slack.cutting_plane import (
+    FEW_INTEGERS,
+    STALL_ROUNDS,
+    may_solve_fully,
+    solves_fully,
+    with_gap,
+)
+from jaxstruct.solvers.n_slack.working_sets import is_enumerated
 from tests.solvers.cases import random_case
 
 WAYS = ("grown", "enumerated")
@@ -84,3 +93,156 @@ def test_a_run_asks_once_what_stays_as_it_is():
     assert calls["open_run"] == 1
     assert calls["open_round"] in (10, 11)  # a search among multiples of w opens one
     assert calls.total() < 2500
+
+
+EXAMPLES = 100
+HALF = 0.5 ** (1 / (STALL_ROUNDS - 1))
+"""What a round leaves of the gap where the oldest remembered one is halved just so."""
+
+
+class Run:
+    """The rounds of a run, each given its relative gap and how many planes it found."""
+
+    def __init__(self, way="grown", formulation="svm1_margin", **settings):
+        case, settings = random_case(seed=5), Settings(working_sets=way, **settings)
+        run = case.run(formulation, 1.0, settings, dtype="float32")
+        self.settings, self.formulation = run.settings, run.formulation
+        self.state = cutting_plane.init(run)
+
+    def fully(self, gap, added=0):
+        """Whether the next round is a full one; it ends with this gap."""
+        state = self.state._replace(clock=self.state.clock + 1)
+        found = solves_fully(self.settings, self.formulation, state)
+        self.state = with_gap(state, gap, added, EXAMPLES)
+        return found
+
+    def first_full(self, rate, rounds=60, added=lambda clock: 0):
+        """The number of the first full round where each leaves `rate` of the gap, or None."""
+        for clock in range(1, rounds + 1):
+            if self.fully(rate**clock, added(clock)):
+                return clock
+        return None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_that_halves_its_gap_goes_on(way):
+    assert Run(way).first_full(0.999 * HALF) is None
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rate", [1.001 * HALF, 1.0, 1.1])
+def test_a_run_that_does_not_changes_over(way, rate):
+    """As soon as there are gaps of ten rounds to compare, so in the eleventh."""
+    assert Run(way).first_full(rate) == STALL_ROUNDS + 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_may_stall_late(way):
+    run = Run(way)
+    gaps = [0.5**clock for clock in range(40)]
+    assert not any(run.fully(gap) for gap in gaps)
+    found = [run.fully(gaps[-1]) for _ in range(STALL_ROUNDS)]
+    assert found == [False] * (STALL_ROUNDS - 1) + [True]
+
+
+def test_of_rounds_that_find_many_planes_every_second_one_counts():
+    """Planes may be what lacks then. Many are more than one for a tenth of the examples."""
+    many = EXAMPLES // 10 + 1
+    assert Run().first_full(1.0, added=lambda clock: many - 1) == STALL_ROUNDS + 1
+    assert Run().first_full(1.0, added=lambda clock: many) == 2 * STALL_ROUNDS + 1
+    assert Run().first_full(0.999 * HALF**0.5, added=lambda clock: many) is None
+    once = Run().first_full(1.0, added=lambda clock: many if clock == 7 else 0)
+    assert once == STALL_ROUNDS + 2
+
+
+def test_planes_of_enumerated_sets_are_at_hand_from_the_start():
+    assert Run("enumerated").first_full(1.0, added=lambda clock: EXAMPLES) == STALL_ROUNDS + 1
+
+
+def test_gaps_that_are_infinite_say_nothing():
+    run = Run()
+    assert not any(run.fully(np.inf) for _ in range(3 * STALL_ROUNDS))
+    assert run.first_full(1.0) == STALL_ROUNDS + 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("warm", [0, 1, 4])
+def test_a_hard_margin_changes_over_after_the_warm_rounds(way, warm):
+    run = Run(way, "svm0", warm_passes=warm)
+    assert run.first_full(0.1) == warm + 1
+    assert Run(way, "svm0", warm_passes=warm, variant="subspace").first_full(1.0) is None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_variant_of_the_settings_wins(way):
+    assert Run(way, variant="subspace").first_full(1.0) is None
+    assert Run(way, variant="full", warm_passes=3).first_full(0.1) == 4
+
+
+def test_a_run_that_changed_over_stays():
+    run = Run()
+    run.state = run.state._replace(full=1)
+    assert all(run.fully(0.1**clock) for clock in range(3))
+
+
+def _sets(way, n, slots, length=()):
+    """The shapes of working sets; nothing is computed."""
+    outputs = (jax.ShapeDtypeStruct((n, slots, *length), jnp.int32),)
+    gram = (slots, slots) if way == "grown" else (0, 0)
+    of_slots = jax.ShapeDtypeStruct((n, slots), jnp.float32)
+    state = Run(way).state.sets
+    own = jax.tree.map(lambda leaf: of_slots, state._replace(outputs=(), gram=()))
+    sets = own._replace(outputs=outputs, gram=(jax.ShapeDtypeStruct((n, *gram), jnp.float32),))
+    assert is_enumerated(sets) == (way == "enumerated")
+    return sets
+
+
+@pytest.mark.parametrize(
+    "way, largest, larger",
+    [
+        ("enumerated", (2**14, 16), (2**14 + 1, 16)),
+        ("enumerated", (2**12, 64), (2**12, 65)),
+        ("grown", (2**16, 16), (2**16 + 1, 16)),
+        ("grown", (2**13, 64, (8,)), (2**13, 64, (9,))),
+    ],
+)
+def test_large_sets_never_change_over(way, largest, larger):
+    """2^18 slots of enumerated sets; of grown ones 2^16 integers a slot, whatever their slots."""
+    for size, wanted in ((largest, True), (larger, False)):
+        sets = _sets(way, *size)
+        assert may_solve_fully(Settings(), sets) == wanted
+        assert not may_solve_fully(Settings(variant="subspace"), sets)
+        assert may_solve_fully(Settings(variant="full"), sets)
+        for formulation in ("svm1_margin", "svm0"):
+            run = Run(way, formulation)
+            run.state = run.state._replace(sets=sets)
+            assert (run.first_full(1.0) is not None) == wanted
+
+
+@pytest.mark.parametrize("more, gap, full", [(0, 2e-3, True), (1, 2e-3, False), (1, 0.4, True)])
+def test_large_grown_sets_change_over_far_from_the_end_alone(more, gap, full):
+    run = Run()
+    run.state = run.state._replace(sets=_sets("grown", FEW_INTEGERS + more, 2))
+    assert any([run.fully(gap) for _ in range(STALL_ROUNDS + 1)]) is full
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_step_follows_the_rule(x64, way):
+    """The step after ten equal gaps is a Newton step, and so are those after it."""
+    case, settings = random_case(seed=5), Settings(working_sets=way)
+    run = case.run("svm1_margin", 1.0, settings)
+
+    def stepped(state):
+        return cutting_plane.step(run, state, 1e-9)
+
+    state, info = stepped(cutting_plane.init(run))
+    assert "newton" not in info.seconds and not state.full
+    stalled = state._replace(gaps=np.ones(STALL_ROUNDS))
+    for goes_on in (stalled._replace(gaps=np.linspace(1, 0.4, STALL_ROUNDS)), stalled):
+        after, info = stepped(goes_on)
+        assert ("newton" in info.seconds) == bool(after.full) == (goes_on is stalled)
+        gap = cutting_plane.relative_gap(info.estimate)
+        wanted = with_gap(goes_on, gap, info.planes_added, len(case.y)).gaps
+        np.testing.assert_array_equal(after.gaps, wanted)
+    _, info = stepped(after._replace(gaps=np.linspace(1, 0.1, STALL_ROUNDS)))
+    assert "newton" in info.seconds

@@ -1,4 +1,4 @@
-"""Other data of one size class run in the programs of the first training: nothing compiles."""
+"""Data of one size class share programs; what is compiled at all; how many slots there are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import pytest
 import scipy.sparse
 
 import jaxstruct as js
+from jaxstruct import Settings, fit, predict
 from jaxstruct.core.compiling import programs_traced
-from jaxstruct.solvers.n_slack import task
+from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.solvers.n_slack import run
+from jaxstruct.solvers.n_slack.run import capacity_of
 from jaxstruct.solvers.n_slack.task import FEW_ROWS, batches_of_class, fewest_batches
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
+from tests.solvers.cases import FULL, case_for, random_case
 from tests.trees import structure_cases as tree_cases
 
 S, D = 3, 5
@@ -166,22 +172,6 @@ def test_few_examples_in_small_batches_are_of_one_class() -> None:
     assert fewest_batches(FEW_ROWS + 1) == fewest_batches(64) == 1
 
 
-@pytest.mark.thorough
-def test_more_padding_changes_no_training(monkeypatch) -> None:
-    """The same planes, to the last bit, as without the rows that small batches add."""
-    problem, x, y = alignments(0, 5, 8)
-    settings = js.Settings(oracle_batch=1, group=1, chunks=5)
-
-    def train():
-        found = js.fit(problem, x, y, "svm1_margin", 5.0, tolerance=0.05, settings=settings)
-        return found.primal, found.dual, found.statistics.passes, len(found.details.rows)
-
-    *first, rows = train()
-    monkeypatch.setattr(task, "FEW_ROWS", 1)
-    *again, fewer = train()
-    assert first == again and (rows, fewer) == (FEW_ROWS, 6)
-
-
 @pytest.mark.parametrize("group", [1, 4, 16])
 def test_the_classes_of_numbers_of_rows(group) -> None:
     """Whole groups, room for all, little too much, and the class of a class is itself."""
@@ -192,3 +182,131 @@ def test_the_classes_of_numbers_of_rows(group) -> None:
         assert count * size <= max(1.5 * n + 64, 16)
         assert batches_of_class(count * size, 64, group) == (count, size)
     assert len({batches_of_class(n, 64, group) for n in range(1, 3000)}) <= 24
+
+
+ALL = {
+    "subspace enumerated": Settings(variant="subspace", working_sets="enumerated"),
+    "subspace grown": Settings(variant="subspace", working_sets="grown"),
+    "full grown": FULL,
+    "full enumerated": FULL._replace(working_sets="enumerated"),
+}
+
+
+@pytest.mark.parametrize("way", ["enumerated", "grown"])
+def test_set_up_compiles_nothing(way, compiled):  # noqa: F811
+    """Of a first fit, sets that grow, a warm start and predictions only the programs compile."""
+    case = random_case(0, d=12 if way == "grown" else 11, k=3)  # shapes of their own
+    settings = Settings(variant="subspace", working_sets=way, capacity=2)
+    compiled.clear()
+    problem = case.problem("float32")
+    first = fit(problem, case.x, case.y, "svm1", 10.0, settings=settings, max_passes=4)
+    again = fit(problem, case.x, case.y, "svm1", 1.0, settings=settings, max_passes=2, start=first)
+    predict(problem, again, case.x)
+    assert first.statistics.capacity > 2
+    programs = {"sweeps_pass", "oracle_pass", "weights_of_multipliers", "decode_batch"}
+    programs |= {"enumerated_working_sets"} if way == "enumerated" else set()
+    # The copy of the working sets ("map") has no shape that d changes: another test may have it.
+    found = {name.removeprefix("jit(").removesuffix(")") for name in compiled} - {"map"}
+    assert found == programs
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_second_run_compiles_nothing(name):
+    """Whatever the values: C, formulation, tolerances, losses, data, weights, n up to padding."""
+    settings, d = ALL[name], 6 + list(ALL).index(name)  # shapes that nothing else has compiled
+    case = random_case(0, d=d, k=3)
+
+    def compilations(case, formulation="svm1", C=1.0, **options):
+        solution = case.fit(formulation, C, "float32", settings=settings, max_passes=4, **options)
+        return solution.statistics.compilations
+
+    assert compilations(case) > 0
+    assert compilations(case) == 0
+    for formulation in FORMULATIONS:
+        assert compilations(case_for(formulation, seed=1, d=d, k=3), formulation, C=37.0) == 0
+    assert compilations(case, tolerance=1e-4) == 0
+    assert compilations(case, tolerance=None, epsilon=0.5) == 0
+    assert compilations(case._replace(loss=2.5 * (1 - np.eye(3)))) == 0
+    assert compilations(random_case(7, d=d, k=3, n=10)) == 0
+    assert compilations(case, example_weights=np.linspace(0, 2, 12)) == 0
+    assert compilations(case, min_margin=0.1) == 0
+
+
+def test_prediction_is_the_same_in_any_batch():
+    case = random_case(0, n=70, d=6, k=3)
+    problem = case.problem("float32")
+    weights = fit(problem, case.x[:12], case.y[:12], "svm1", 1.0, settings=FULL).weights
+    scores = case.x @ np.asarray(weights["weights"], float)
+    for batch in (1024, 16, 1):
+        found = predict(problem, weights, case.x.astype(np.float32), batch=batch)
+        np.testing.assert_array_equal(found, scores.argmax(axis=1))
+        assert found.shape == (70,)
+    refused("inputs is empty", predict, problem, weights, case.x[:0])
+
+
+def _of(*shape, dtype=np.int32):
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def _unlisted(k=4):
+    """A problem that cannot list its outputs."""
+    problem = multiclass(5, k)
+    return problem._replace(oracles=problem.oracles._replace(all_outputs=None))
+
+
+def _slots(problem, n, itemsize=4, length=(), **settings):
+    return capacity_of(problem, Settings(**settings), (_of(n, *length),), itemsize)
+
+
+def _fits(slots, n, itemsize, integers=1):
+    """Whether the planes and Gram blocks of n examples stay within the room."""
+    return n * (slots * 4 * integers + slots**2 * itemsize) <= run.FIRST_BYTES
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("length", [1, 50, 1000])
+def test_slots_are_what_the_room_holds(length, itemsize):
+    """The largest power of two from 8 to 64 that fits; 8 where none does."""
+    random, seen = np.random.default_rng(0), set()
+    for n in (10 ** random.uniform(0, 7, 60)).astype(int).tolist():
+        sizes = [s for s in (64, 32, 16) if _fits(s, n, itemsize, length)]
+        wanted = sizes[0] if sizes else 8
+        assert _slots(_unlisted(), n, itemsize, (length,)) == wanted
+        seen.add(wanted)
+    assert seen == {8, 16, 32, 64}
+
+
+def test_room_is_kept_to_the_byte(monkeypatch):
+    monkeypatch.setattr(run, "FIRST_BYTES", 100 * (64 * 4 + 64 * 64 * 4))
+    assert _slots(_unlisted(), 100) == 64
+    assert _slots(_unlisted(), 101) == 32
+
+
+def test_buckets_share_the_room(monkeypatch):
+    monkeypatch.setattr(run, "FIRST_BYTES", 100 * (64 * 4 * 1000 + 64 * 64 * 4))
+    for sizes, wanted in (((50, 50), 64), ((50, 51), 32), ((51, 50), 32)):
+        buckets = tuple(_of(n, 1000) for n in sizes)
+        assert capacity_of(_unlisted(), Settings(), buckets, 4) == wanted
+
+
+def test_no_more_slots_than_hold_every_output():
+    """The least power of two that does, where the structure lists its outputs, but at least 8."""
+    for k, wanted in ((2, 8), (8, 8), (9, 16), (16, 16), (17, 32), (33, 64), (64, 64), (1000, 64)):
+        assert _slots(multiclass(5, k), 10) == wanted
+        assert _slots(_unlisted(k), 10) == 64
+
+
+def test_settings_say_how_many_and_how_many_at_most():
+    for slots in (2, 100, 512):
+        assert _slots(_unlisted(), 9, capacity=slots) == slots
+    for most, wanted in ((2, 2), (5, 5), (32, 32), (64, 64), (512, 64)):
+        assert _slots(_unlisted(), 10, max_capacity=most) == wanted
+    assert _slots(_unlisted(), 10**7, max_capacity=4) == 4
+    assert _slots(multiclass(5, 3), 10, max_capacity=4) == 4
+
+
+def test_outputs_of_several_leaves_are_all_counted():
+    n = next(n for n in range(1000, 10**6, 1000) if not _fits(64, n, 4, 30))
+    pair = {"one": _of(n, 10), "two": _of(n, 20)}
+    assert capacity_of(_unlisted(), Settings(), (pair,), 4) == 32
+    assert capacity_of(_unlisted(), Settings(), ({"one": pair["one"]},), 4) == 64

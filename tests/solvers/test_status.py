@@ -41,15 +41,6 @@ def test_contradictions_are_not_separable(x64, settings, way):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_noise_is_not_separable(x64, seed):
-    case = random_case(seed, n=16)
-    case = case._replace(x=case.x * np.eye(5)[0])  # one feature for four classes
-    assert not case.truth("svm0", 1.0).feasible
-    solution = run(case, "svm0", settings=GROWN, tolerance=1e-6)
-    assert solution.status == Status.NOT_SEPARABLE
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_separable_data_is_never_called_inseparable(x64, seed):
     """margin_bound is an upper bound on 1 / |w*| in every round."""
     case = random_case(seed, separable=True)

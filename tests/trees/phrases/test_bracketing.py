@@ -13,7 +13,6 @@ from jaxstruct.trees.phrases.bracketing import (
     without_outer,
     without_repetitions,
     without_traces,
-    write_indented,
     write_line,
 )
 from jaxstruct.trees.phrases.tree import Tree, tags, words
@@ -56,31 +55,14 @@ def test_nothing_is_no_tree() -> None:
     assert read_trees(" \n ") == ()
 
 
-def test_indented_form() -> None:
-    text = "(S (NP (DT the) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))))"
-    assert write_indented(read_tree(text), width=30) == (
-        "(S\n  (NP (DT the) (NN dog))\n  (VP\n    (VBD chased)\n    (NP (DT a) (NN cat))))"
-    )
-    assert write_indented(read_tree(text), width=len(text)) == text
-    assert len(write_indented(read_tree(text), width=len(text) - 1).splitlines()) == 3
-
-
-def test_lines_keep_to_the_width() -> None:
-    for tree in random_trees(3, 200):
-        lines = write_indented(tree, width=40).splitlines()
-        assert all(len(line) <= 40 for line in lines if "(" in line.strip()[1:])
-
-
 @pytest.mark.smoke
 def test_what_was_written_is_read_again() -> None:
     for tree in random_trees(2, 1000):
         assert read_tree(write_line(tree)) == tree
-        assert read_tree(write_indented(tree, 25)) == tree
     trees = random_trees(4, 50)
     assert read_trees("\n".join(map(write_line, trees))) == tuple(trees)
     nameless = Tree("", (trees[0],))
     assert read_tree(write_line(nameless)) == nameless
-    assert read_tree(write_indented(nameless, 1)) == nameless
 
 
 @pytest.mark.parametrize(
@@ -107,16 +89,13 @@ def test_what_is_neither_read_nor_written() -> None:
     for text in ("(S (NN a) {})", "({})", "{}", "(S a {})", "(S (NN {}", "(S {} ("):
         refused(r"x\.\.\.x|1 more|2 more", read_trees, text.format("x" * 500_000))
     refused("holds 2 trees, expected exactly one", read_tree, "(A a) (B b)")
-    for write in (write_line, write_indented):
-        refused("tree: got .*, expected one Tree", write, "(S a)")
-        for tree in (
-            Tree("NN", word="New York"), Tree("NN", word="("), Tree("NN", word=""),
-            Tree("", word="dog"), Tree("N N", word="dog"),
-            Tree("S", (Tree("", (Tree("NN", word="dog"),)),)),
-        ):  # fmt: skip
-            refused("got '.*', expected one without white space", write, tree)
-    word = Tree("A", word="a")
-    refused("width must be at least 0, a Python integer, got '80'", write_indented, word, "80")
+    refused("tree: got .*, expected one Tree", write_line, "(S a)")
+    for tree in (
+        Tree("NN", word="New York"), Tree("NN", word="("), Tree("NN", word=""),
+        Tree("", word="dog"), Tree("N N", word="dog"),
+        Tree("S", (Tree("", (Tree("NN", word="dog"),)),)),
+    ):  # fmt: skip
+        refused("got '.*', expected one without white space", write_line, tree)
 
 
 RAW = (

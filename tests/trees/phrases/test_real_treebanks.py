@@ -17,7 +17,7 @@ from jaxstruct.trees.phrases.bracketing import (
     read_tree,
     read_trees,
     without_traces,
-    write_indented,
+    write_line,
 )
 from jaxstruct.trees.phrases.grammar import read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
@@ -51,7 +51,7 @@ def sample() -> dict[str, list[Tree]]:
 
 def _check_there_and_back(parts: dict[str, list[Tree]]) -> None:
     trees = [tree for part in parts.values() for tree in part]
-    assert all(read_tree(write_indented(tree)) == tree for tree in trees[::7])
+    assert all(read_tree(write_line(tree)) == tree for tree in trees[::7])
     cleaned = [clean(tree) for tree in trees[::3]]  # all of them take the suite half a minute
     assert None not in cleaned
     short = Binarisation("left", 1)

@@ -18,7 +18,6 @@ from jaxstruct.trees.phrases.bracketing import (
     clean,
     read_tree,
     without_repetitions,
-    write_indented,
     write_line,
 )
 from jaxstruct.trees.phrases.tree import (
@@ -92,7 +91,7 @@ def test_depth_and_width_are_no_limit() -> None:
     assert depth(tall) == 3_000 and len(constituents(tall)) == 2_999
     assert tall == deep_tree(3_000) != deep_tree(2_999) and hash(tall) == hash(deep_tree(3_000))
     assert repr(tall).endswith("leaves>)")
-    assert read_tree(write_line(tall)) == read_tree(write_indented(tall)) == tall
+    assert read_tree(write_line(tall)) == tall
     assert clean(tall) == without_repetitions(tall)
     for tree in (tall, wide, chain):
         for options in (FULL, Binarisation("left", 1)):
