@@ -20,9 +20,9 @@ from experiments.corpora.ocr_letters import load_ocr_letters
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import COLOURS, STYLE, Plot
+from experiments.lib.progress import fitted
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table, rows_table
-from experiments.lib.training import fitted
 from experiments.tasks.documents import clinc150
 from jaxstruct import Problem, Ragged, confidence, predict, take
 from jaxstruct.baselines.conditional_random_field import fit_random_field

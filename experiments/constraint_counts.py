@@ -25,10 +25,9 @@ from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table, spread_text
-from experiments.machines.homologues import homologue_search
+from experiments.machines.homologues import as_examples, homologue_search
 from experiments.machines.reference.reference_algorithm import fit_reference, most_constraints
-from experiments.tasks import parsing_options as parsing
-from experiments.tasks.homologues import as_examples
+from experiments.tasks import treebanks as parsing
 from experiments.tasks.treebanks import load_treebank, prepare
 from jaxstruct import Settings, fit
 from jaxstruct.core.contract import Problem
@@ -126,13 +125,13 @@ def _trees(options: Options, dtype: str) -> Iterator[Case]:
     own = parsing.Options(corpus=options.corpus, sentences=options.trees, seed=options.seed)
     treebank = load_treebank(own)
     data, n = prepare(treebank, own), len(treebank.train)
-    settings = Settings(seed=options.seed, chunks=own.chunks)
+    settings = Settings(seed=options.seed, chunks=parsing.CHUNKS)
     for name in options.formulations:
         loss = "zero_one" if name == "svm2" else "node_f1"
         problem = weighted_grammar(data.grammar, loss=loss, longest=data.longest, dtype=dtype)
         yield Case(
             "trees", 0, problem, data.train.inputs, data.outputs, name, n,
-            parsing.ratio(options.c_over_n, n) * n, options.epsilon, settings,
+            fields.ratio(options.c_over_n, n) * n, options.epsilon, settings,
         )  # fmt: skip
 
 

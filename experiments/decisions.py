@@ -7,7 +7,7 @@ r"""Decisions by predicted costs: how much the loss matters, and how much the op
         --seeds=10
 
 Shortest paths on a grid, knapsacks, round trips and portfolios with costs that are polynomials of
-features (`experiments.tasks.decision_data`: Elmachtoub and Grigas 2022, PyEPO; the last line above
+features (`experiments.tasks.decisions`: Elmachtoub and Grigas 2022, PyEPO; the last line above
 draws as much as they do, the default a part of it). Portfolios, a minute a data set, and round
 trips of `salesman_host`, found by a program in Python, are no part of the default. A linear model
 predicts costs, c^ = W' (x, 1); measured is the regret of the decisions that it leads to. W is
@@ -43,8 +43,16 @@ from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import jobs_bar
 from experiments.lib.record import Stopwatch, spread
 from experiments.lib.report import Columns, Table, rows_table
-from experiments.tasks.decision_data import TASKS, Draw, Generator, tours
-from experiments.tasks.decision_oracles import PARTS, listed, portfolios, round_trips
+from experiments.tasks.decisions import (
+    PARTS,
+    TASKS,
+    Draw,
+    Generator,
+    listed,
+    portfolios,
+    round_trips,
+    tours,
+)
 from jaxstruct import Truth, decisions, fit
 from jaxstruct.core.types import Array
 from jaxstruct.decisions import DecisionInput, Decisions

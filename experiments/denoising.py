@@ -37,9 +37,8 @@ from experiments.lib.graph_training import (
 from experiments.lib.local_polytope import best_value, local_polytope
 from experiments.lib.options import flag
 from experiments.lib.plots import COLOURS, Plot
-from experiments.lib.record import SECONDS
+from experiments.lib.record import SECONDS, compile_ahead, in_turns
 from experiments.lib.report import Columns, Table, rows_table
-from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct import Ragged
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import Array, PyTree

@@ -23,9 +23,9 @@ from experiments.corpora.gum_dependencies import load_gum_dependencies
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
+from experiments.lib.progress import fitted
 from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import LINE, Table, render, rows_table
-from experiments.lib.training import fitted
 from jaxstruct import Prepared, dependencies, predict
 from jaxstruct.baselines import fit_random_field, perceptron
 from jaxstruct.core.types import PyTree

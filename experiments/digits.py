@@ -19,8 +19,8 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.peers import DIGITS_OPTIMA
 from experiments.lib.plots import Plot, bar_groups
+from experiments.lib.progress import fitted
 from experiments.lib.report import Columns, Table, rows_table
-from experiments.lib.training import fitted
 from jaxstruct import Solution, predict
 from jaxstruct.core.contract import Problem
 from jaxstruct.data.digits import DigitsSplit, load_digits_split

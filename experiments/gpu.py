@@ -26,8 +26,8 @@ from experiments.lib import common, fields
 from experiments.lib.apart import run_apart, write_part
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, factors_across
+from experiments.lib.record import compile_ahead, in_turns
 from experiments.lib.report import Table, rows_table
-from experiments.lib.timing import compile_ahead, in_turns
 from experiments.tasks.benchmarks import TASKS
 from experiments.tasks.oracle_cases import FAMILIES
 

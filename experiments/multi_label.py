@@ -19,9 +19,9 @@ import numpy as np
 from experiments.corpora.multilabel import NAMES, LabelSets, load_label_sets
 from experiments.lib import common, fields
 from experiments.lib.options import flag
+from experiments.lib.progress import fitted
 from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Columns, Row, Table, rows_table
-from experiments.lib.training import fitted
 from jaxstruct import Problem, Solution, predict
 from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.marginals import set_marginals

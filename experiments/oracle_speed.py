@@ -18,8 +18,8 @@ import numpy as np
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag
+from experiments.lib.record import compile_ahead, in_turns
 from experiments.lib.report import rows_table
-from experiments.lib.timing import compile_ahead, in_turns
 from experiments.tasks.oracle_cases import FAMILIES
 
 COLUMNS = {

@@ -23,10 +23,9 @@ from experiments.corpora.treebanks import TreebankFile, load_gum, load_treebank_
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
-from experiments.lib.progress import jobs_bar
+from experiments.lib.progress import fitted, jobs_bar
 from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Table
-from experiments.lib.training import fitted
 from experiments.tasks.news import Corpus, label_names, label_strings, sparse_corpus
 from experiments.tasks.taggers import (
     Fold,
@@ -99,7 +98,7 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     train, test = load_sentences(options)
-    features = FeatureOptions(options.affixes, options.window, False)
+    features = FeatureOptions(options.affixes, options.window)
     index, names = fit_token_index(train, features), label_names((*train, *test))
     corpus = sparse_corpus((*train, *test), names, index, features)
     fold = fold_of(corpus, np.arange(len(train)), np.arange(len(train), len(train) + len(test)))

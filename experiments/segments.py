@@ -23,10 +23,10 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.paired_tests import SWAPS, f1_difference
 from experiments.lib.plots import Plot
+from experiments.lib.progress import fitted
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
 from experiments.lib.report import LINE, Table, render, rows_table
-from experiments.lib.training import fitted
-from experiments.tasks.name_segments import PHRASES, token_mappings
+from experiments.tasks.token_features import PHRASES, token_mappings
 from jaxstruct import Prepared, chains, segments, trained
 from jaxstruct.chains import entity_f1, iob2_spans
 from jaxstruct.data.conll import Sentence

@@ -21,9 +21,9 @@ from experiments.corpora.snakes import load_snakes
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
+from experiments.lib.progress import fitted
 from experiments.lib.record import SECONDS
 from experiments.lib.report import Columns, Table, rows_table
-from experiments.lib.training import fitted
 from experiments.tasks.snakes import FEATURES, Grids, errors, grids_of, palette_of, problem_of
 from jaxstruct import Ragged, predict
 from jaxstruct.graphs.decoding import BOUNDED, UNBOUNDED

@@ -21,7 +21,7 @@ from absl import app, flags
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # of this clone, wherever the package is
 
-from experiments.corpora import fetching, locate, rebuild, registry  # noqa: E402
+from experiments.corpora import fetching, locate, registry  # noqa: E402
 
 _CORPUS = flags.DEFINE_multi_string(
     "corpus", ["all"], f"A corpus, repeatable; 'all' or one of: {', '.join(registry.CORPORA)}."
@@ -61,7 +61,7 @@ def fetch_all(corpora: Sequence[registry.Corpus], destination: Path) -> None:
 def build(corpus: registry.Corpus, source: Path, destination: Path) -> None:
     """Builds one corpus from a file of its makers, and says what was checked and what was not."""
     try:
-        built = rebuild.rebuild(corpus.name, source, destination)
+        built = fetching.rebuild(corpus.name, source, destination)
     except (OSError, ValueError) as error:
         print(f"{corpus.name}: {error}", file=sys.stderr)
         return

@@ -1,8 +1,7 @@
 """Corpora of the tables: what each is and where it lies, and what reads it into arrays.
 
-  registry, locate, fetching   what each corpus is, where it lies, how it is downloaded
-  rebuild                      corpora built from a file that the user has downloaded
-  archives, npz                zip, tar and .npz, safely
+  registry, locate, fetching   what each corpus is, where it lies, how it is downloaded or built
+  archives                     zip, tar and .npz, safely
   splits                       subsamples and folds
   errors                       what is raised beside the errors of `jaxstruct.data`
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from experiments.corpora.archives import read_npz
 from experiments.corpora.locate import find_file
-from experiments.corpora.npz import read_npz
 from jaxstruct.data.errors import MalformedFile
 
 NAMES = ("scene", "yeast")

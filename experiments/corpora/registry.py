@@ -2,7 +2,7 @@
 
 No corpus is kept in git. `fetching.fetch` downloads the files that have a `url`. The others are
 re-packed excerpts (`Corpus.packing` says of what). Those with an `Origin` are built by
-`rebuild.rebuild` from a file that the user has downloaded; the rest the user places by hand.
+`fetching.rebuild` from a file that the user has downloaded; the rest the user places by hand.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Corpus(NamedTuple):
       licence: under what terms its source gives it; read it before passing anything on.
       use: the table or benchmark that it serves.
       packing: for re-packed files, what was packed from what, and how to obtain it.
-      origin: what `rebuild.rebuild` makes the one file of the corpus from, or None.
+      origin: what `fetching.rebuild` makes the one file of the corpus from, or None.
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""WIPO-alpha patents: the packed LSA vectors of section D, and the XML as WIPO ships it."""
+"""WIPO-alpha patents: packed LSA vectors of section D, XML as WIPO ships it, symbols of classes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +11,51 @@ from xml.parsers import expat
 
 import numpy as np
 
-from experiments.corpora.ipc import ipc_ancestors
+from experiments.corpora.archives import read_npz
 from experiments.corpora.locate import find_file
-from experiments.corpora.npz import read_npz
 from jaxstruct.data.errors import MalformedFile
+
+_SYMBOL = re.compile(
+    r"(?P<section>[A-H])(?:(?P<number>\d\d)(?:(?P<letter>[A-Z])(?P<group>.+)?)?)?", re.ASCII
+)
+_GROUP_WITH_SLASH = re.compile(r"(\d{1,4})/\d{2,6}", re.ASCII)
+_GROUP_OF_DIGITS = re.compile(r"(\d{3})(?:\d{2,4})?|(\d\d)", re.ASCII)
+
+
+def ipc_ancestors(symbol: str) -> tuple[str, ...]:
+    """Returns the path from the section down to the symbol's node, the node last.
+
+    'D01D001' gives ('D', 'D01', 'D01D', 'D01D001'): section, class, subclass, main group. The
+    tree ends at main groups, the leaves of table 1 of Tsochantaridis et al. 2005, so a subgroup
+    is cut off. Accepted, with blanks anywhere:
+
+      D01D001            main group, three digits
+      D01D 001/00, 1/04  with a subgroup behind a slash; the main group is padded to three
+      D01D00104          with a subgroup of two to four digits behind the three of the main group
+      D01D00             a main group cut to two digits, which stays as it is
+      D, D01, D01D       inner nodes, whose path is shorter
+
+    Raises:
+      ValueError: anything else.
+    """
+    match = _SYMBOL.fullmatch("".join(symbol.split()))
+    group = match and match["group"] and _main_group(match["group"])
+    if match is None or (match["group"] and group is None):
+        raise ValueError(f"symbol: got {symbol!r}, expected an IPC symbol such as 'D01D 001/00'")
+    path = [match["section"]]
+    for part in (match["number"], match["letter"], group):
+        if part is not None:
+            path.append(path[-1] + part)
+    return tuple(path)
+
+
+def _main_group(text: str) -> str | None:
+    """Returns the digits of the main group, or None if the text is no group."""
+    if match := _GROUP_WITH_SLASH.fullmatch(text):
+        return match[1].zfill(3)
+    match = _GROUP_OF_DIGITS.fullmatch(text)
+    return (match[1] or match[2]) if match else None
+
 
 _KEYS = ("X_train", "y_train", "X_test", "y_test")
 
@@ -23,7 +65,7 @@ class WipoArrays(NamedTuple):
 
     Fields:
       x_train, x_test: [1352, 100] and [358, 100] float32, latent semantic dimensions.
-      y_train, y_test: 6-character symbols such as 'D01D00', see `ipc.ipc_ancestors`.
+      y_train, y_test: 6-character symbols such as 'D01D00', see `ipc_ancestors`.
     """
 
     x_train: np.ndarray

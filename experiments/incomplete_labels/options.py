@@ -18,17 +18,6 @@ TASKS = ("tagging", "digits", "offset", "motif", "grid")
 METHODS = ("known", "latent", "field", "rest", "whole", "outside", "linear", "kernel")
 
 
-def checked_share(word: str) -> str:
-    """A word of --shares as it is.
-
-    Raises:
-      ValueError: it is no whole number from 1 to 99.
-    """
-    if not 0 < int(word) < 100:
-        raise ValueError(f"got {word!r}, expected a whole number from 1 to 99")
-    return word
-
-
 class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
@@ -36,7 +25,7 @@ class Options(fields.Tolerance, fields.Common):
     methods: Sequence[str] = flag(METHODS, "Some of these.", METHODS, some=True)
     seeds: int = flag(5, "Data sets of each task.", least=1)
     shares: Sequence[str] = flag(
-        ("10", "50", "90"), "tagging: labels taken away, in %.", each=checked_share,
+        ("10", "50", "90"), "tagging: labels taken away, in %.", each=int, least=1, most=99,
         some=True,
     )  # fmt: skip
     sentences: int = flag(200, "tagging: training sentences.", least=2)

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 from experiments.lib.options import BaseOptions, flag
 from jaxstruct import Settings
+
+
+def ratio(text: str, n: int = 1) -> float:
+    """C' = C / n of a word such as 0.1, or 1/n with n examples.
+
+    Raises:
+      ValueError: it is no such word, or not positive.
+    """
+    number = text.removesuffix("/n")
+    try:
+        value = float(number) / (n if number != text else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < math.inf:
+        raise ValueError(f"got {text!r}, expected a number > 0, or such as 1/n")
+    return value
 
 
 class Output(BaseOptions):

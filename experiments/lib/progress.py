@@ -1,4 +1,7 @@
-"""The library's bar around a training of a command, and bars of jobs; both heed a lost Ctrl-C."""
+"""The library's bar around a training of a command, and bars of jobs; both heed a lost Ctrl-C.
+
+`fitted` is such a training, with the options of the command, its seconds noted.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from experiments.lib.interrupts import raise_noted_interrupt
+from experiments.lib.options import AnyOptions
+from experiments.lib.record import Stopwatch
+from jaxstruct import Settings, Solution, fit
 from jaxstruct.solvers.loop import progress
 
 if TYPE_CHECKING:
@@ -59,3 +65,28 @@ def jobs_bar(
 
     hidden = None if enabled is None else not enabled
     return tqdm(jobs if total is None else None, description, total, disable=hidden)
+
+
+def fitted(
+    options: AnyOptions, what: str, data: Iterable[Any], formulation: str, C: float, **given: Any
+) -> tuple[Solution, dict[str, float]]:
+    """`jaxstruct.fit` to the tolerance of the options, with their settings where they have some.
+
+    Args:
+      options: of the command; `progress` shows a bar. what: the words before it.
+      data: problem, inputs, outputs. formulation, C: as for `fit`.
+      given: other arguments of `fit`, such as max_passes.
+
+    Returns:
+      (the solution, "seconds" and "compile_seconds" of it).
+    """
+    settings = options.settings() if hasattr(options, "settings") else Settings()
+    rounds = given.get("max_passes", 500)
+    with training_progress(rounds, what, options.progress, options.tolerance) as update:
+        watch = Stopwatch()
+        problem, inputs, outputs = data
+        solution = fit(
+            problem, inputs, outputs, formulation, C, tolerance=options.tolerance,
+            settings=settings, callback=update, **given,
+        )  # fmt: skip
+    return solution, watch.numbers(solution.weights)

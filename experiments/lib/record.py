@@ -1,4 +1,7 @@
-"""What a result needs to be repeated: flags, seed, versions, machine, commit, command, cost."""
+"""What a result needs to be repeated: flags, seed, versions, machine, commit, command, cost.
+
+Programs are compiled ahead and timed in turns, so that ratios hold on a machine with other work.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,16 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.compiling import Elapsed, compile_clock
+from jaxstruct.core.types import PyTree
 from jaxstruct.evaluation import mean_and_deviation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,3 +223,42 @@ def spread(values: Sequence[float]) -> tuple[float, float | None]:
     """(the mean, the standard deviation of a sample; None of one value, which says none)."""
     mean, deviation = mean_and_deviation(values)
     return mean, deviation if len(values) > 1 else None
+
+
+class Compiled(NamedTuple):
+    """A program for arguments of given shapes.
+
+    Fields:
+      call: (*arguments) -> results. seconds: what tracing and compiling it took.
+      mebibytes: temporary memory of a call.
+    """
+
+    call: Callable[..., PyTree]
+    seconds: float
+    mebibytes: float
+
+
+def compile_ahead(function: Callable, *arguments: Any) -> Compiled:
+    """`function` compiled for these arguments."""
+    start = time.perf_counter()
+    program = jax.jit(function).lower(*arguments).compile()
+    seconds = time.perf_counter() - start
+    memory = program.memory_analysis()
+    assert memory is not None, "this backend does not report its memory"
+    return Compiled(program, seconds, memory.temp_size_in_bytes / 2**20)
+
+
+def in_turns(calls: Sequence[Callable[[], PyTree]], repeats: int) -> np.ndarray:
+    """[repeats, programs, 2] wall and processor seconds of one call each, turn by turn.
+
+    Every timed call follows one that is not timed; so does the first turn the whole.
+    """
+    turns = [[_seconds(call) for call in calls] for _ in range(repeats + 1)]
+    return np.asarray(turns)[1:]
+
+
+def _seconds(call: Callable[[], PyTree]) -> tuple[float, float]:
+    jax.block_until_ready(call())
+    wall, processor = time.perf_counter(), time.process_time()
+    jax.block_until_ready(call())
+    return time.perf_counter() - wall, time.process_time() - processor

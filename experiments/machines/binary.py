@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from jaxstruct.core.checks import checked_example_weights, checked_number
+from jaxstruct.core.checks import checked_number
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree, SparseFeatures
@@ -174,7 +174,6 @@ def fit_binary(
     C: float = 1.0,
     *,
     number_of_features: int | None = None,
-    example_weights: Array | None = None,
     tolerance: float = 1e-3,
     max_passes: int = 200,
     min_margin: float = 1e-3,
@@ -183,8 +182,8 @@ def fit_binary(
     """Trains binary machines, one after the other (thesis 2.3, 2.4).
 
         svm0 (2.5)  min 1/2 |w|^2                            t_i (<w, x_i> + b) >= 1
-        svm1 (2.6)  min 1/2 |w|^2 + C/n sum_i v_i xi_i       t_i (<w, x_i> + b) >= 1 - xi_i
-        svm2 (2.7)  min 1/2 |w|^2 + C/(2n) sum_i v_i xi_i^2  the same
+        svm1 (2.6)  min 1/2 |w|^2 + C/n sum_i xi_i           t_i (<w, x_i> + b) >= 1 - xi_i
+        svm2 (2.7)  min 1/2 |w|^2 + C/(2n) sum_i xi_i^2      the same
 
     Args:
       inputs: [n, d] dense, `SparseFeatures` of n rows (padded or ragged), or the `KernelInput` of
@@ -194,7 +193,6 @@ def fit_binary(
       C: divided by n, the number of ALL examples, in each machine: an example's slack costs the
         same in machines that see few. Ignored by svm0.
       number_of_features: d, needed with sparse inputs alone.
-      example_weights: [n] v_i >= 0.
       tolerance: each machine stops when P - D is at most tolerance P.
       max_passes: bound on the certificates, with `STEPS` an example between two.
       min_margin: svm0 gives a machine up once its margin is proven to be below this fraction of
@@ -211,12 +209,11 @@ def fit_binary(
     rules = Rules(checked_number("tolerance", tolerance, 1e-12), max_passes, min_margin)
     rows = rows_of(inputs, number_of_features)
     n = rows.x.shape[0]
-    weights = checked_example_weights(example_weights, n)
     table = np.asarray(signs).reshape(n, -1).astype(np.int8)
-    _check_sides(table[weights > 0])
+    _check_sides(table)
     members, own = _members(table, n)
     found = [
-        _machine(_dual(rows, *pair, weights, formulation, C), formulation == "svm0", rules)
+        _machine(_dual(rows, *pair, formulation, C), formulation == "svm0", rules)
         for pair in zip(members, own, strict=True)
     ]
     return _gathered(rows, members, own, found, formulation, C, dtype)
@@ -227,8 +224,8 @@ def _check_sides(signs: Array) -> None:
         bare = np.flatnonzero(~(signs == sign).any(axis=0))
         if bare.size:
             raise ValueError(
-                f"signs[:, {bare[0]}] has no {sign} ({bare.size} such): a machine needs "
-                "examples of weight > 0 on both sides"
+                f"signs[:, {bare[0]}] has no {sign} ({bare.size} such): a machine needs examples "
+                "on both sides"
             )
 
 
@@ -247,15 +244,12 @@ def _members(signs: Array, n: int) -> tuple[Array, Array]:
     return members, own
 
 
-def _dual(
-    rows: Rows, members: Array, signs: Array, weights: Array, formulation: str, C: float
-) -> Dual:
+def _dual(rows: Rows, members: Array, signs: Array, formulation: str, C: float) -> Dual:
     """Of the examples that take part in a machine."""
     index = members[signs != 0]
-    t, price = signs[signs != 0].astype(np.float64), C * weights[index] / len(weights)
-    used = weights[index] > 0
-    cap = price if formulation == "svm1" else np.where(used, np.inf, 0.0)
-    ridge = 1 / np.where(used, price, 1) if formulation == "svm2" else np.zeros(len(t))
+    t, price = signs[signs != 0].astype(np.float64), C / rows.x.shape[0]
+    cap = np.full(len(t), price if formulation == "svm1" else np.inf)
+    ridge = np.full(len(t), 1 / price if formulation == "svm2" else 0.0)
     return Dual(rows, index, t, cap, ridge)
 
 

@@ -5,6 +5,14 @@
 In training the homologue counts with the alignment that is given and every decoy with all of its
 alignments: "the alignment scores for the decoy sequences are lower". An output is a candidate with
 an alignment, so that a cutting plane is one decoy aligned in one way.
+
+Beside it the generative model, a substitution matrix of log-odds (JMLR 5.3; Durbin et al. 1998),
+
+    W[a, b] = log P(a, b) / (P(a) P(b))
+
+P(a, b) is how often letter a of the native sequence is paired with letter b of its homologue, and
+P(a), P(b) how often the letters occur, all with Laplace estimates: one more than was counted. Gaps
+have a cost delta that the model does not learn.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.alignments import example_checks as alignment_checks
+from experiments.corpora.homologues import Homologues
 from jaxstruct.alignments.costs import (
     AlignmentTheta,
     OperationCounts,
@@ -25,7 +33,7 @@ from jaxstruct.alignments.costs import (
     operation_counts,
 )
 from jaxstruct.alignments.oracles.pairwise import local_alignment
-from jaxstruct.core.checks import as_list, check_record, checked_dtype, checked_size
+from jaxstruct.alignments.potentials import DELETE, INSERT, PAIR
 from jaxstruct.core.contract import (
     Contenders,
     Inference,
@@ -38,7 +46,6 @@ from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.scores import largest
-from jaxstruct.core.spec import array, checked_int32, checked_lengths, refuse
 from jaxstruct.core.types import AnyArray, Array, PyTree, Static
 
 _NO_SUMS = (
@@ -151,23 +158,11 @@ def homologue_inputs(
     Args:
       natives: n sequences of letters 0..A-1.
       candidates: for each of them the candidates, the homologue at any place among the decoys.
-
-    Raises:
-      ValueError: the two lists differ in length, or a sequence is empty or holds something else
-        than integers.
     """
-    natives = alignment_checks.sequences_of("natives", natives)
-    rows = as_list("candidates", candidates, "a list of lists of sequences")
-    if len(natives) != len(rows):
-        raise ValueError(
-            f"natives and candidates must be lists of one length, got {len(natives)} and "
-            f"{len(rows)}"
-        )
-    rows = [alignment_checks.sequences_of(f"candidates[{i}]", each) for i, each in enumerate(rows)]
-    M, N = max(map(len, natives)), max(len(sequence) for each in rows for sequence in each)
-    letters = np.full((len(rows), max(map(len, rows)), N), -1, np.int32)
+    M, N = max(map(len, natives)), max(len(sequence) for each in candidates for sequence in each)
+    letters = np.full((len(natives), max(map(len, candidates)), N), -1, np.int32)
     lengths = np.zeros(letters.shape[:2], np.int32)
-    for i, each in enumerate(rows):
+    for i, each in enumerate(candidates):
         letters[i, : len(each)] = _padded(each, N)
         lengths[i, : len(each)] = [len(sequence) for sequence in each]
     native = _padded(natives, M)
@@ -187,56 +182,12 @@ def homologue_outputs(
     Args:
       candidate: [n] integers. operations: [n, L] integers, padded here with -1 to `width`.
       begin: [n, 2] integers. width: M + N >= L.
-
-    Raises:
-      ValueError: something is no integer, has another shape, or has more columns than width.
     """
-    width = checked_size("width", width)
-    operations = checked_int32("operations", operations, "n width")
-    n, missing = len(operations), width - operations.shape[1]
-    if missing < 0:
-        raise ValueError(f"operations have {operations.shape[1]} columns, more than M + N {width}")
+    operations = np.asarray(operations, np.int32)
+    missing = width - operations.shape[1]
     operations = np.pad(operations, ((0, 0), (0, missing)), constant_values=-1)
-    candidate = checked_int32("candidate", candidate, "n", sizes={"n": n})
-    begin = checked_int32("begin", begin, "n 2", sizes={"n": n})
+    candidate, begin = np.asarray(candidate, np.int32), np.asarray(begin, np.int32)
     return HomologueOutput(candidate, operations, begin)
-
-
-def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput | None = None) -> None:
-    """All checks of values. Each relies on those before it; outputs are given for training only."""
-    check_record("inputs", inputs, HomologueInput, "homologue_inputs")
-    sizes: dict[str, int] = {}
-    native = array("inputs.native", inputs.native, "n M", sizes=sizes)
-    candidates = array("inputs.candidates", inputs.candidates, "n Q N", sizes=sizes)
-    M, N = sizes["M"], sizes["N"]
-    first = checked_lengths("inputs.native_length", inputs.native_length, len(native), 1, M)
-    lengths = array(
-        "inputs.candidate_lengths", inputs.candidate_lengths, "n Q", "integers", sizes, range(N + 1)
-    )
-    alignment_checks.check_letters("inputs.native", native, first, A)
-    alignment_checks.check_letters("inputs.candidates", candidates, lengths, A)
-    if outputs is None:
-        return
-    check_record("outputs", outputs, HomologueOutput, "homologue_outputs")
-    _check_homologues(outputs.candidate, lengths)
-    second = lengths[np.arange(len(native)), np.asarray(outputs.candidate)]
-    alignment_checks.check_operations(outputs, np.stack([first, second], axis=1), M + N)
-
-
-def _check_homologues(candidate: np.ndarray, lengths: np.ndarray) -> None:
-    """Raise ValueError unless each homologue is a candidate, and not the only one."""
-    n, Q = lengths.shape
-    if Q < 2:
-        raise ValueError(
-            "inputs.candidates hold no decoys (Q = 1): learning needs the homologue and at least "
-            "one other sequence"
-        )
-    name = "outputs.candidate"
-    candidate = array(name, candidate, "n", sizes={"n": n}, within=range(Q))
-    absent = lengths[np.arange(n), candidate] == 0
-    refuse(name, candidate, absent, "a candidate that is not empty")
-    words = "two candidates with letters: without decoys there is nothing to learn"
-    refuse("inputs.candidate_lengths", lengths, np.sum(lengths > 0, axis=1) < 2, words)
 
 
 def homologue_search(
@@ -254,19 +205,108 @@ def homologue_search(
       A Problem on `HomologueInput`s, whose outputs are `HomologueOutput`s, with the zero-one loss
       on the candidate. Weights are those of `alignment_costs`. Equal scores go to the first
       candidate, and within it as `local_alignment`.
-
-    Raises:
-      ValueError: an argument does not fit.
     """
-    alignment_checks.check_options(alphabet_size, gaps, symmetric)
-    dtype = checked_dtype(dtype)
     costs = cost_model(alphabet_size, gaps, symmetric, dtype, _counts)
     return make_problem(
         costs.weights,
         Model(costs.potentials, costs.score, _decode, Partial(_loss, Static(dtype))),
         Oracles(contenders=_contenders, output=_output, best_wrong=_best_wrong),
         costs.space,
-        Partial(_check, alphabet_size),
         inference=Inference(k_best=Partial(_k_best), facts=InferenceFacts(advice=_NO_SUMS)),
         tested=True,
     )
+
+
+def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:
+    """Generated examples as inputs and outputs of `homologue_search`."""
+    n, Q, N = data.candidates.shape
+    M = data.natives.shape[1]
+    lengths = np.full(n, M, np.int32), np.full((n, Q), N, np.int32)
+    outputs = homologue_outputs(data.homologue, data.operations, data.begin, M + N)
+    return HomologueInput(data.natives, data.candidates, *lengths), outputs
+
+
+BACKGROUNDS = ("sequences", "pairs")
+
+
+class LetterCounts(NamedTuple):
+    """What the estimates are made of, for an alphabet of A letters.
+
+    Fields:
+      pairs: [A, A] how often a letter of the first is paired with one of the second sequence.
+      first, second: [A] how often letters occur in the first and in the second sequences.
+    """
+
+    pairs: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+def pair_counts(
+    alphabet_size: int,
+    first: np.ndarray,
+    second: np.ndarray,
+    operations: np.ndarray,
+    begin: np.ndarray,
+) -> np.ndarray:
+    """[A, A] how often two letters are paired in n alignments.
+
+    Args:
+      alphabet_size: A.
+      first, second: [n, M], [n, N] letters. operations: [n, L], -1 on padding. begin: [n, 2].
+    """
+    paired, deleted, inserted = (operations == kind for kind in (PAIR, DELETE, INSERT))
+    i = begin[:, :1] + np.cumsum(paired | deleted, axis=1) - 1
+    j = begin[:, 1:] + np.cumsum(paired | inserted, axis=1) - 1
+    row = np.nonzero(paired)[0]
+    counts = np.zeros((alphabet_size, alphabet_size))
+    np.add.at(counts, (first[row, i[paired]], second[row, j[paired]]), 1)
+    return counts
+
+
+def _letter_counts(alphabet_size: int, letters: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    real = letters[np.arange(letters.shape[1]) < lengths[:, None]]
+    return np.bincount(real, minlength=alphabet_size).astype(float)
+
+
+def homologue_counts(
+    alphabet_size: int, inputs: HomologueInput, outputs: HomologueOutput
+) -> LetterCounts:
+    """Counts of natives and their homologues; decoys are not looked at."""
+    native, candidates, native_lengths, lengths = map(np.asarray, inputs)
+    candidate, operations, begin = map(np.asarray, outputs)
+    rows = np.arange(len(native))
+    homologues = candidates[rows, candidate]
+    return LetterCounts(
+        pair_counts(alphabet_size, native, homologues, operations, begin),
+        _letter_counts(alphabet_size, native, native_lengths),
+        _letter_counts(alphabet_size, homologues, lengths[rows, candidate]),
+    )
+
+
+def log_odds(
+    counts: LetterCounts, *, background: str = "sequences", smoothing: float = 1.0
+) -> np.ndarray:
+    """[A, A] W, float64, natural logarithms.
+
+    Args:
+      counts: see `LetterCounts`.
+      background: where P(a) and P(b) come from: "sequences", all letters of the sequences, or
+        "pairs", the rows and columns of P(a, b).
+      smoothing: added to every count (Laplace: 1).
+    """
+    joint = _estimates(counts.pairs, smoothing)
+    if background == "pairs":
+        first, second = joint.sum(axis=1), joint.sum(axis=0)
+    else:
+        first, second = (_estimates(each, smoothing) for each in counts[1:])
+    return np.log(joint) - np.log(first)[:, None] - np.log(second)
+
+
+def _estimates(counts: np.ndarray, smoothing: float) -> np.ndarray:
+    return (counts + smoothing) / (counts + smoothing).sum()
+
+
+def alignment_weights(substitution: np.ndarray, gap_cost: float, dtype: str = "float32") -> dict:
+    """Weights of `homologue_search` with linear gaps: a matrix and the cost delta of a letter."""
+    return {"substitution": np.asarray(substitution, dtype), "gap": np.asarray(gap_cost, dtype)}

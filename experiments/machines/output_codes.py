@@ -37,7 +37,7 @@ def all_pairs_code(k: int) -> np.ndarray:
     return code
 
 
-def random_code(k: int, machines: int, seed: int = 0, zeros: float = 0.0) -> np.ndarray:
+def random_code(k: int, machines: int, seed: int = 0) -> np.ndarray:
     """Returns a random code [k, machines] int8 whose closest two rows are far apart.
 
     Of 100 draws that are codes (each column has both signs, no two rows are alike) the one whose
@@ -46,16 +46,14 @@ def random_code(k: int, machines: int, seed: int = 0, zeros: float = 0.0) -> np.
     Args:
       k: classes. machines: columns, at least log2 k.
       seed: of numpy.random.default_rng.
-      zeros: the probability of a 0, in 0 .. 0.9; the two signs share the rest.
 
     Raises:
-      ValueError: no draw is a code: more machines, or fewer zeros.
+      ValueError: no draw is a code: more machines.
     """
     random = np.random.default_rng(seed)
-    chances = [(1 - zeros) / 2, zeros, (1 - zeros) / 2]
     best, far = None, 0.0
     for _ in range(TRIES):
-        draw = random.choice(np.array([-1, 0, 1], np.int8), (k, machines), p=chances)
+        draw = random.choice(np.array([-1, 1], np.int8), (k, machines), p=[0.5, 0.5])
         if is_code(draw):
             apart = np.min(row_distances(draw)[~np.eye(k, dtype=bool)])
             if apart > far:
@@ -63,7 +61,7 @@ def random_code(k: int, machines: int, seed: int = 0, zeros: float = 0.0) -> np.
     if best is None:
         raise ValueError(
             f"machines is {machines}: none of {TRIES} random codes of {k} classes has "
-            "unlike rows and both signs in each column; ask for more machines, or fewer zeros"
+            "unlike rows and both signs in each column; ask for more machines"
         )
     return best
 

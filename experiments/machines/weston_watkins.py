@@ -26,7 +26,6 @@ import numpy as np
 
 from jaxstruct.core.checks import (
     FINEST,
-    checked_example_weights,
     checked_number,
 )
 from jaxstruct.core.compiling import program
@@ -201,7 +200,6 @@ def fit_weston_watkins(
     formulation: str = "svm1",
     C: float = 1.0,
     *,
-    example_weights: np.ndarray | None = None,
     tolerance: float = 1e-3,
     max_passes: int = 1000,
     seed: int = 0,
@@ -215,7 +213,7 @@ def fit_weston_watkins(
       problem: `multiclass` or `kernel_multiclass` without output features; its dtype counts.
       inputs: n examples, of arrays [n, ...] or `Ragged` stores. labels: [n] integers 0..k-1.
       formulation: svm1 (2.27) or svm2 (2.28).
-      C: divided by n (k - 1), the number of slacks. example_weights: [n] v_i >= 0.
+      C: divided by n (k - 1), the number of slacks.
       tolerance: stop when P - D, with its rounding, is at most tolerance P.
       max_passes: bound on the sweeps, rounded up to whole fives. seed: of their orders.
 
@@ -231,11 +229,10 @@ def fit_weston_watkins(
     problem.check(x, labels)
     n = len(labels)
     one = FORMULATIONS[formulation]
-    weights = checked_example_weights(example_weights, n)
-    terms = penalty_numbers(one, C, weights, n * (k - 1))
+    terms = penalty_numbers(one, C, np.ones(n), n * (k - 1))
     data = _Data(x, labels, terms.cap, terms.ridge)
     data = jax.tree.map(lambda leaf: jnp.asarray(leaf, _dtype_of(leaf, dtype)), data)
-    of_pairs = penalty_numbers(one, C, _of_pairs(weights, labels, k), n * (k - 1))
+    of_pairs = penalty_numbers(one, C, _of_pairs(labels, k), n * (k - 1))
     prove = partial(_proof, problem, data, one, of_pairs)
     alpha = jnp.zeros((n, k), dtype)
     w, slack, proof = prove(alpha)
@@ -251,9 +248,9 @@ def fit_weston_watkins(
     )  # fmt: skip
 
 
-def _of_pairs(weights: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """[n k] v_i of the pairs (i, y), 0 at y_i."""
-    return (weights[:, None] * (np.arange(k)[None] != labels[:, None])).ravel()
+def _of_pairs(labels: np.ndarray, k: int) -> np.ndarray:
+    """[n k] 1 of the pairs (i, y), 0 at y_i."""
+    return (np.arange(k)[None] != labels[:, None]).astype(np.float64).ravel()
 
 
 def _proof(

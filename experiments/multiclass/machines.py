@@ -117,7 +117,6 @@ class Run(NamedTuple):
 
     c: float
     tolerance: float
-    code_length: int
     dtype: str
     seed: int
 
@@ -146,6 +145,11 @@ class Trained(NamedTuple):
     second: Elapsed
 
 
+def code_length(k: int) -> int:
+    """Machines of the random code: 4 log2 of the classes, rounded up."""
+    return 4 * math.ceil(math.log2(k))
+
+
 def code_of(machine: str, data: Data, run: Run) -> np.ndarray:
     """The code matrix of a machine that is made of binary ones."""
     k = data.number_of_classes
@@ -153,7 +157,7 @@ def code_of(machine: str, data: Data, run: Run) -> np.ndarray:
         return one_against_all_code(k)
     if machine == "all_pairs":
         return all_pairs_code(k)
-    return random_code(k, run.code_length or 4 * math.ceil(math.log2(k)), run.seed)
+    return random_code(k, code_length(k), run.seed)
 
 
 def trained(machine: str, penalty: str, data: Data, run: Run, twice: bool) -> Trained:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from experiments.lib import common
 from experiments.named_entities.growth import run_growth
-from experiments.named_entities.options import Options
+from experiments.named_entities.report import Options
 from experiments.named_entities.tables import run_tables
 
 

@@ -1,4 +1,4 @@
-"""Tables 2 and 3 beside the paper's, and their picture."""
+"""The options of the command; tables 2 and 3 beside the paper's, and their picture."""
 
 from __future__ import annotations
 
@@ -9,11 +9,89 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.lib import fields
+from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.report import Table, spread_text
-from experiments.named_entities.options import Options
 from experiments.tasks.news import Corpus
+from experiments.tasks.taggers import INNER_EPSILON
 from jaxstruct.evaluation.metrics import mean_and_deviation
+
+SVMS = {"svm": "svm2", "svm_slack": "svm2_slack", "svm_margin": "svm2_margin"}
+"""Words of --methods -> formulations, all with the kernel."""
+METHODS = (
+    "commonest", "hmm", "crf", "perceptron", *SVMS, "perceptron_linear", "svm_linear",
+)  # fmt: skip
+
+
+class Options(fields.Solver):
+    """The flags of this command."""
+
+    path: str | None = flag(None, "conll2002.zip; default: see third_party_data.")
+    sentences: int = flag(300, "The first so many sentences of the training part.", least=2)
+    folds: int = flag(5, "Tables: folds of the cross-validation.", least=2)
+    methods: Sequence[str] = flag(
+        METHODS,
+        f"Tables: some of {', '.join(METHODS)}; perceptron and the SVMs (SVM2 without "
+        "and with re-scaling) have the kernel of degree 2, crf and what ends in linear linear "
+        "features.",
+        METHODS,
+        some=True,
+    )
+    inner_folds: int = flag(
+        2,
+        "Table 2: each machine takes the setting of least token error on so many folds of the "
+        "training sentences, held out in turn; 0: every setting is a row of its own.",
+        least=0,
+    )
+    C: Sequence[str] = flag(
+        ("1/n", "0.1", "1"),
+        "Table 2: settings of all CRFs and SVMs, C' = C / n: numbers, or such as 1/n with the n "
+        "training sentences.",
+        each=fields.ratio,
+    )
+    smoothing: Sequence[str] = flag(
+        ("1", "0.1", "0.01"),
+        "Table 2: settings of HMMs, Laplace corrections.",
+        each=float,
+        above=0,
+    )
+    epochs: Sequence[str] = flag(
+        ("20", "5"),
+        "Table 2: settings of perceptrons, passes at most.",
+        each=int,
+        least=1,
+    )
+    table_3_C: Sequence[str] = flag(
+        ("1/n",), "Table 3: values of C' = C / n; printed is C = 1.", each=fields.ratio
+    )
+    resume: bool = flag(
+        False,
+        "Tables: go on where a run with the same flags and output stopped, training by training.",
+    )
+    epsilon: float = flag(
+        0.01, "Tables: training of SVMs stops when no constraint is violated by more.", above=0
+    )
+    growth: bool = flag(
+        False,
+        "Count the constraints of table 3 by the printed algorithm: a QP after every one, by "
+        "numbers of sentences, then with one thing changed.",
+    )
+    sizes: Sequence[str] = flag(
+        ("32", "64", "120", "240"),
+        "--growth: numbers of training sentences, of the first fold's.",
+        each=int,
+        least=1,
+    )
+    growth_formulations: Sequence[str] = flag(
+        tuple(SVMS.values()), "--growth: formulations.", tuple(SVMS.values()), some=True
+    )
+    factors: bool = flag(True, "--growth: change one thing at a time as well.")
+    factor_size: int = flag(32, "--growth: training sentences of that part.", least=1)
+    affixes: int = flag(4, "Letters of prefixes and suffixes.", least=0)
+    window: int = flag(1, "Neighbours on each side with features.", least=0)
+    max_passes: int = flag(500, "Rounds of a training at most.", least=1)
+
 
 PAPER_ERRORS = {"HMM": 9.36, "CRF": 5.17, "perceptron": 5.94, "SVM": 5.08}
 """Thesis, table 4.2: token error in %."""
@@ -61,7 +139,7 @@ class Row(NamedTuple):
 
 def is_of_paper(options: Options) -> bool:
     """Whether the sentences are those of the paper: the first 300 of the Spanish training part."""
-    return (options.language, options.sentences) == ("esp", 300)
+    return options.sentences == 300
 
 
 def _values(row: Row, part: str, measure: str) -> list[float]:
@@ -159,8 +237,7 @@ def table_three(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     body = []
     kernel = [
         row for row in rows
-        if "3" in options.tables and (row.method, row.tokens) == REFERENCE
-        and row.setting in options.table_3_C
+        if (row.method, row.tokens) == REFERENCE and row.setting in options.table_3_C
     ]  # fmt: skip
     for row in sorted(kernel, key=lambda row: list(options.table_3_C).index(str(row.setting))):
         measured = (
@@ -182,8 +259,6 @@ def table_three(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
 
 def _of_table_two(options: Options, rows: Sequence[Row]) -> list[Row]:
     """The paper's machines in its order, then ours in the same; not those of table 3 alone."""
-    if "2" not in options.tables:
-        return []
     chosen = any(row.setting == CHOSEN for row in rows)
     shown = [
         row for row in rows
@@ -213,14 +288,12 @@ def error_plot(options: Options, rows: Sequence[Row]) -> Plot:
         series["paper"] = [PAPER_ERRORS[r.method] if r.compared else math.nan for r in shown]
     series["measured"] = [round(stat.mean, 2) for stat in stats]
     errors = {"measured": [s.deviation if s.deviation == s.deviation else 0.0 for s in stats]}
-    title = f"{options.language}.train: token error by method"
+    title = "esp.train: token error by method"
     return bar_groups(names, series, errors, title, "token error, %")
 
 
 def _protocol(options: Options, corpus: Corpus) -> str:
-    return (
-        f"first {len(corpus.sentences)} sentences of {options.language}.train, {options.folds}-fold"
-    )
+    return f"first {len(corpus.sentences)} sentences of esp.train, {options.folds}-fold"
 
 
 def _notes(options: Options, corpus: Corpus, rows: Sequence[Row]) -> list[str]:
@@ -231,7 +304,7 @@ def _notes(options: Options, corpus: Corpus, rows: Sequence[Row]) -> list[str]:
         "first fold compiles.",
         f"Tokens: linear, {options.affixes}-letter affixes, spelling and neighbours within "
         f"{options.window} (experiments.tasks.token_features); degree 2, the kernel (1 + <x, "
-        f"x'>)^2 of these{', normalised' if options.normalise else ''}, and linear transitions. "
+        "x'>)^2 of these, and linear transitions. "
         "The paper's own features are not listed in it.",
         "Commonest label: the yardstick, a machine that gives every token the commonest label of "
         "its training sentences, which is O.",
@@ -241,7 +314,7 @@ def _notes(options: Options, corpus: Corpus, rows: Sequence[Row]) -> list[str]:
             f"Chosen in every fold by the token error on {options.inner_folds} parts of its "
             "training sentences, held out in turn (with the number of folds that chose it); of "
             f"equal ones the first of {', '.join(options.C)}; {', '.join(options.smoothing)}; "
-            f"{', '.join(options.epochs)}; SVMs then stop at epsilon {options.inner_epsilon:g}."
+            f"{', '.join(options.epochs)}; SVMs then stop at epsilon {INNER_EPSILON:g}."
             if options.inner_folds else "Every one is a row."
         ),
         "HMM: of words; 'spelling': words that occur once in the training sentences count as one "

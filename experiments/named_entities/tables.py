@@ -17,9 +17,11 @@ from experiments.lib import kept as lib
 from experiments.lib.kept import Store
 from experiments.lib.progress import jobs_bar
 from experiments.lib.record import Stopwatch
-from experiments.named_entities.options import METHODS, SVMS, Options
 from experiments.named_entities.report import (
     CHOSEN,
+    METHODS,
+    SVMS,
+    Options,
     Row,
     differences,
     error_plot,
@@ -53,8 +55,7 @@ from jaxstruct.data.conll import Sentence
 FOLDER = "named_entities_folds"
 """In the folder of results: a file a training; see `lib.kept`."""
 DECIDING = (
-    "language", "sentences", "folds", "inner_folds", "C", "smoothing", "epochs", "epsilon",
-    "inner_epsilon", "normalise", "affixes", "window", "tags",
+    "sentences", "folds", "inner_folds", "C", "smoothing", "epochs", "epsilon", "affixes", "window",
     "max_passes", "variant", "working_sets", "capacity", "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its machine and fold are in the file's name."""
@@ -129,9 +130,9 @@ def run_tables(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     jobs = _jobs(options)
-    news = load_conll2002(options.language, Path(options.path) if options.path else None)
+    news = load_conll2002("esp", Path(options.path) if options.path else None)
     sentences = news.train[: options.sentences]
-    features = FeatureOptions(options.affixes, options.window, options.tags)
+    features = FeatureOptions(options.affixes, options.window)
     index, names = fit_token_index(sentences, features), label_names(sentences)
     corpus = sparse_corpus(sentences, names, index, features)
     run = Run(options, store_of(options, sentences), dtype, [])
@@ -140,7 +141,7 @@ def run_tables(options: Options) -> common.Outcome:
     ):
         rows = _measure(run, corpus, jobs["linear"])
         if jobs["kernel"]:
-            tokens = kernel_corpus(sentences, names, index, options.normalise, features)
+            tokens = kernel_corpus(sentences, names, index, False, features)
             rows = _measure(run, tokens, jobs["kernel"]) + rows
             del tokens
     rows = sorted(rows, key=lambda row: not row.compared)
@@ -153,8 +154,8 @@ def _jobs(options: Options) -> dict[str, list[Job]]:
     for name in METHODS:
         if name in options.methods:
             own = jobs["kernel" if name in ("perceptron", *SVMS) else "linear"]
-            own += _jobs_of_table_two(options, name) if "2" in options.tables else []
-            if name in SVMS and "3" in options.tables:
+            own += _jobs_of_table_two(options, name)
+            if name in SVMS:
                 known = {job.rows[0] for job in own}
                 own += [
                     job for job in _jobs_of_table_three(options, name) if job.rows[0] not in known

@@ -3,16 +3,14 @@
     python -m experiments.neural_handwriting
     python -m experiments.neural_handwriting --folds=3
     python -m experiments.neural_handwriting --folds=1 --machines=chain_log_loss,chain_perturbed
-    python -m experiments.neural_handwriting --folds=1 --epochs=20,60 --drop=0.15,0.3
+    python -m experiments.neural_handwriting --folds=1 --epochs=20 --drop=0.15
 
 Each fold of words trains in turn, all others test, as in Taskar et al. (2003). The same network
-without a chain and the linear chain of pixels (svm1_margin) stand beside it. Where an option lists
-several values, each fold chooses among their combinations by words held out of its training part.
+without a chain and the linear chain of pixels (svm1_margin) stand beside it.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -34,8 +32,17 @@ from experiments.neural_handwriting.training import (
     read,
     train,
 )
-from experiments.tasks.handwriting import CAPITALS, Data, Split, errors, fold_splits, load
-from experiments.tasks.letter_machines import ChainOptions, measure, train_chain
+from experiments.tasks.handwriting import (
+    CAPITALS,
+    ChainOptions,
+    Data,
+    Split,
+    errors,
+    fold_splits,
+    load,
+    measure,
+    train_chain,
+)
 from experiments.tasks.word_pictures import picture_of
 
 ERRORS = {"train": "train_letter_error", "test": "test_letter_error"}
@@ -87,16 +94,11 @@ def folds_table(
         "sample standard deviation. Seconds are those of training, with compiling in the first "
         "fold." + ("" if options.letter_data else f" {CAPITALS}"),
         f"Network: convolutions of {options.channels} and {2 * options.channels} channels, "
-        f"{', '.join(options.hidden)} features a letter; AdamW, rate {', '.join(options.rate)}, "
-        f"decay {', '.join(options.decay)}, drop {', '.join(options.drop)}, "
-        f"{', '.join(options.epochs)} epochs of {options.batch} words a step; images move by "
+        f"{options.hidden} features a letter; AdamW, rate {options.rate:g}, decay "
+        f"{options.decay:g}, drop {options.drop:g}, "
+        f"{options.epochs} epochs of {options.batch} words a step; images move by "
         f"{options.shift:g} pixels and slant by {options.slant:g}.",
     ]
-    if any(row.get("tried") for row in rows):
-        notes.append(
-            f"Of several values the best on {100 * options.held_out:g} % of each fold's training "
-            "words, held out; then trained on all of them."
-        )
     return Table(f"Handwritten words by networks, {len(splits)} folds", columns, body, notes)
 
 
@@ -159,15 +161,11 @@ class Options(fields.Common):
     )
     examples: int = flag(0, "Learn from so many words of a fold, at random; 0 for all.", least=0)
     test_examples: int = flag(0, "Read so many test words, at random; 0 for all.", least=0)
-    epochs: Sequence[str] = flag(
-        ("60",), "Passes over the training words.", each=int, least=1, some=True
-    )
-    rate: Sequence[str] = flag(("0.002",), "Largest rate of AdamW.", each=float, above=0, some=True)
-    decay: Sequence[str] = flag(("0.01",), "Weight decay of AdamW.", each=float, least=0, some=True)
-    drop: Sequence[str] = flag(
-        ("0.3",), "Part of the units dropped.", each=float, least=0, most=0.9, some=True
-    )
-    hidden: Sequence[str] = flag(("128",), "Features of a letter.", each=int, least=1, some=True)
+    epochs: int = flag(60, "Passes over the training words.", least=1)
+    rate: float = flag(0.002, "Largest rate of AdamW.", above=0)
+    decay: float = flag(0.01, "Weight decay of AdamW.", least=0)
+    drop: float = flag(0.3, "Part of the units dropped.", least=0, most=0.9)
+    hidden: int = flag(128, "Features of a letter.", least=1)
     channels: int = flag(
         24, "Channels of the first convolution; the second has twice as many.", least=1
     )
@@ -176,9 +174,6 @@ class Options(fields.Common):
         0.15, "Standard deviation of the shear of training images, in columns a row.", least=0
     )
     batch: int = flag(32, "Words in a step of the training.", least=1)
-    held_out: float = flag(
-        0.2, "Part of the training words that choices are made on.", above=0, most=0.9
-    )
     c_over_n: float = flag(0.1, "C' = C / n of the linear machine.", above=0)
     picture_words: int = flag(24, "Words in the picture; 0: none.", least=0)
 
@@ -199,7 +194,7 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     data = load(options.letter_data, dtype)
-    splits = [_cut(options, split) for split in fold_splits(data.words, options.folds, False)]
+    splits = [_cut(options, split) for split in fold_splits(data.words, options.folds)]
     rows: list[dict[str, Any]] = []
     plots: dict[str, Plot] = {}
     trainings = len(splits) * len(options.machines)
@@ -270,56 +265,25 @@ def _machines(
             yield _network(options, data, split, name)
 
 
-def _settings(options: Options, name: str) -> list[Setting]:
-    """Every combination of the values listed, in their order."""
+def _setting(options: Options, name: str) -> Setting:
     head, loss = name.split("_", 1)
-    moves, lists = Moves(options.shift, options.slant), (
-        options.epochs, options.rate, options.decay, options.drop, options.hidden,
+    shape = Shape(options.channels, 2 * options.channels, options.hidden)
+    return Setting(
+        head, loss, options.epochs, options.rate, options.decay, options.drop, shape,
+        Moves(options.shift, options.slant), options.batch,
     )  # fmt: skip
-    return [
-        Setting(
-            head, loss, int(epochs), float(rate), float(decay), float(drop),
-            Shape(options.channels, 2 * options.channels, int(hidden)), moves, options.batch,
-        )
-        for epochs, rate, decay, drop, hidden in itertools.product(*lists)
-    ]  # fmt: skip
 
 
 def _network(
     options: Options, data: Data, split: Split, name: str
 ) -> tuple[dict[str, Any], _Network]:
-    """Choose where there is a choice, train on all training words, test."""
-    images, settings, tried = images_of(data), _settings(options, name), []
-    setting = settings[0]
-    if len(settings) > 1:
-        tried = _compared(options, data, split, settings)
-        setting = settings[int(np.argmin([row["held_out_letter_error"] for row in tried]))]
+    """Train on all training words, test."""
+    images, setting = images_of(data), _setting(options, name)
     trained = train(setting, data, images, split.train, options.seed)
-    row: dict[str, Any] = {"machine": name, "setting": setting, "tried": tried}
+    row: dict[str, Any] = {"machine": name, "setting": setting}
     row |= {"seconds": trained.seconds, "processor_seconds": trained.processor_seconds,
             "steps": trained.steps, "losses": trained.losses}  # fmt: skip
     for part, chosen in (("train", split.train), ("test", split.test)):
         found = errors(data, chosen, read(setting, data, images, trained.parameters, chosen))
         row |= {f"{part}_letter_error": found.letters, f"{part}_word_error": found.words}
     return row, _Network(setting, trained)
-
-
-def _compared(
-    options: Options, data: Data, split: Split, settings: Sequence[Setting]
-) -> list[dict[str, Any]]:
-    """Each setting trained on a part of the training words, and its errors on the rest of them.
-
-    Raises:
-      ValueError: the held-out part leaves nothing to train or to compare.
-    """
-    held, rest = (split.train[part] for part in common.held_out_parts(options, len(split.train)))
-    images = images_of(data)
-    rows = []
-    for setting in settings:
-        trained = train(setting, data, images, rest, options.seed)
-        found = errors(data, held, read(setting, data, images, trained.parameters, held))
-        rows.append(setting._asdict() | {
-            "held_out_letter_error": found.letters, "held_out_word_error": found.words,
-            "seconds": trained.seconds,
-        })  # fmt: skip
-    return rows

@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.corpora.multilabel import load_label_sets
 from experiments.tasks import benchmarks, documents, string_pairs
-from experiments.tasks.parsing_options import Options as ParsingOptions
+from experiments.tasks.treebanks import Options as ParsingOptions
 from experiments.tasks.treebanks import load_treebank, prepare
 from jaxstruct import Problem, Ragged, predict, take
 from jaxstruct.core.buckets import rows_of

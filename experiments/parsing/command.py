@@ -16,7 +16,7 @@ flags have it:
 
   C             printed as 1; --c_over_n has C' = C / n, and 1/n stands for the printed C = 1,
                 which learns too little; 0.1 was chosen on GUM's dev documents
-  binarisation  not said; --branching and --memory. With all siblings remembered the grammar
+  binarisation  not said; to the right, and --memory. With all siblings remembered the grammar
                 makes just the constituents seen; one was chosen on GUM's dev documents
   F1            of what: thesis, table 4.6, has the nodes of the binarised trees over two tokens or
                 more, of which every tree has l - 1: node_f1. all_node_f1 adds those over single
@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.lib import common
+from experiments.lib import common, fields
 from experiments.lib import kept as lib
 from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
@@ -47,7 +47,6 @@ from experiments.parsing.report import (
     make_tables,
     name_of,
 )
-from experiments.tasks import parsing_options
 from experiments.tasks.parsers import (
     LIKELIHOOD_ITERATIONS,
     Method,
@@ -63,9 +62,9 @@ from experiments.tasks.parsers import (
     train_svm,
     trees_of,
 )
-from experiments.tasks.parsing_options import METHODS, ratio
 from experiments.tasks.tree_pictures import chosen_cases, tree_pictures
 from experiments.tasks.treebanks import (
+    METHODS,
     Prepared,
     Treebank,
     folds_of,
@@ -73,21 +72,21 @@ from experiments.tasks.treebanks import (
     prepare,
     with_span_features,
 )
+from experiments.tasks.treebanks import Options as ParsingOptions
 from jaxstruct import Status
 from jaxstruct.trees.phrases.bracketing import write_line
 
 FOLDER = "parsing_trainings"
 """In the folder of results: a file a training; see `lib.kept`."""
 DECIDING = (
-    "corpus", "test_part", "shortest", "longest", "sentences", "terminals", "rare", "branching",
-    "memory", "measure", "smoothing", "epsilon", "max_passes", "oracle_batch",
-    "group", "chunks", "variant", "working_sets", "capacity", "seed", "solver_seed", "x64",
+    "corpus", "test_part", "longest", "sentences", "memory", "epsilon", "max_passes",
+    "variant", "working_sets", "capacity", "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its method is in the file's name."""
 PARTS = ("train", "test", "dev")
 
 
-class Options(parsing_options.Options):
+class Options(ParsingOptions):
     """The flags of this command."""
 
 
@@ -161,13 +160,13 @@ def methods_of(options: Options, n: int) -> tuple[list[Method], list[Method]]:
     """(rows of the table, trainings of the sweep) for n training sentences.
 
     Raises:
-      ValueError: a C' is missing or not positive.
+      ValueError: both a sweep and folds.
     """
     names = [name for name in METHODS if name in options.methods]
     machines = [name for name in names if name != "pcfg"]
-    ratios, swept = ([ratio(text, n) for text in of] for of in (options.c_over_n, options.sweep))
-    if machines and not ratios:
-        raise ValueError("c_over_n: got none, expected at least one value such as 1 or 1/n")
+    ratios, swept = (
+        [fields.ratio(text, n) for text in of] for of in (options.c_over_n, options.sweep)
+    )
     if swept and options.folds:
         raise ValueError("sweep, folds: got both, expected a sweep on the parts of the corpus")
     kinds = [
@@ -216,7 +215,7 @@ def _train(
     options: Options, data: Prepared, method: Method, dtype: str, start: Any = None
 ) -> Trained:
     if method.name == "pcfg":
-        return train_pcfg(data, options, dtype)
+        return train_pcfg(data, dtype)
     problem = problem_of(data, method.loss, dtype)
     limit = LIKELIHOOD_ITERATIONS if method.name == "log_linear" else options.max_passes
     with training_progress(limit, method.label, options.progress, None) as update:
@@ -229,7 +228,7 @@ def _test(options: Options, data: Prepared, trained: Trained, dtype: str) -> dic
     """The numbers of a training with its scores."""
     problem = problem_of(data, "zero_one", dtype)
     scores = {
-        part: evaluate(data, problem, trained.weights, options.measure, part)
+        part: evaluate(data, problem, trained.weights, part)
         for part in PARTS
         if getattr(data, part) is not None
     }

@@ -12,8 +12,7 @@ from experiments.lib.paired_tests import SWAPS, f1_difference
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.report import Table, spread_text
 from experiments.tasks.parsers import Method, scores_of, sentence_f1
-from experiments.tasks.parsing_options import Options
-from experiments.tasks.treebanks import Prepared, Treebank
+from experiments.tasks.treebanks import SHORTEST, Options, Prepared, Treebank
 from jaxstruct.evaluation.metrics import McNemarResult, mcnemar
 from jaxstruct.trees.phrases.evaluation import VALID
 from jaxstruct.trees.phrases.tree import leaves
@@ -49,8 +48,8 @@ PAPER_NOTE = " The paper: 4098 and 163 of at most 10, WSJ sections F2-21 to F22.
 
 def paper_of(options: Options) -> Mapping[str, Paper]:
     """`PAPER` where the sentences are the paper's, nothing elsewhere."""
-    task = (options.corpus, options.longest, options.sentences, options.terminals)
-    return PAPER if task == ("ldc", 10, 0, "tags") else {}
+    task = (options.corpus, options.longest, options.sentences)
+    return PAPER if task == ("ldc", 10, 0) else {}
 
 
 class Row(NamedTuple):
@@ -134,14 +133,13 @@ def _accuracy_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
     train, test = len(sets.treebank.train), len(sets.treebank.test)
     notes = [
         f"{sets.treebank.name}: {train} training and {test} test sentences of "
-        f"{options.shortest} to {options.longest} tokens, read as {options.terminals}."
+        f"{SHORTEST} to {options.longest} tokens, read as tags."
         f"{PAPER_NOTE if paper_of(options) else ''}",
         "Acc: per cent of all sentences whose whole tree is right. Prec, Rec, F1: of labelled "
         "constituents, micro-averaged over the sentences with a parse, as EVALB does; test, all: "
         "sentences without a parse count as missed.",
         "Zero-one loss for SVM2, the named one for Δs (slack) and Δm (margin re-scaling); "
-        f"C' = C / n, n = {train}; epsilon = {options.epsilon:g}; constituents that count: "
-        f"{options.measure}.",
+        f"C' = C / n, n = {train}; epsilon = {options.epsilon:g}.",
         "Source: thesis, table 4.4; JMLR 6:1453-1484, table 5.",
     ]
     if options.folds:

@@ -37,15 +37,16 @@ from experiments.reproduce.overview import (
     BY_THEMSELVES,
     MADE,
     Course,
+    is_shown,
     is_there,
     key_of,
     overview,
     print_overview,
     rows_before,
     still_there,
+    verdict,
+    write_page,
 )
-from experiments.reproduce.page import is_shown, write_page
-from experiments.reproduce.verdicts import verdict
 
 
 class Experiment(NamedTuple):
@@ -129,7 +130,7 @@ EXPERIMENTS = (
         "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6,
     }, "handwritten words: SVMs, CRF and perceptron on fold 1"),
     _experiment("neural_handwriting", (19, 0.3), ("ocr_letters",), {
-        "folds": 1, "examples": 64, "test_examples": 200, "epochs": ("2",),
+        "folds": 1, "examples": 64, "test_examples": 200, "epochs": 2,
         "machines": ("letters_log_loss", "chain_log_loss"), "picture_words": 6,
     }, "a network under a chain by losses as layers, beside the linear machine"),
     _experiment("named_entities", (55, 0.3), ("conll2002",), {

@@ -2,7 +2,7 @@
 
     python -m experiments.reranking
     python -m experiments.reranking --tasks=words,new_words --k_words=50
-    python -m experiments.reranking --tasks=trees --k_trees=10 --tree_base=svm1_margin
+    python -m experiments.reranking --tasks=trees --k_trees=10
 
 Gen(x) is what Viterbi's k best give of a handwritten word, or the k best parses of a sentence. A
 training candidate comes from a base model that was trained on the other folds, as a test candidate
@@ -30,8 +30,7 @@ from experiments.lib.progress import jobs_bar
 from experiments.lib.record import SECONDS
 from experiments.lib.report import Table
 from experiments.reranking import trees, words
-from experiments.reranking.lists import Features, Lists, Options
-from experiments.reranking.machines import prepare_lists, rerank
+from experiments.reranking.lists import Features, Lists, Options, prepare_lists, rerank
 from jaxstruct.evaluation.metrics import mcnemar
 
 WHAT = {"words": "words", "new_words": "words of new texts", "trees": "parse trees"}

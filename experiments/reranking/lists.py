@@ -1,4 +1,7 @@
-"""Lists of candidates with the base model's scores, what each costs, and features of each."""
+"""Lists of candidates with the base model's scores, what each costs, and features.
+
+Re-rankers are structural SVMs and the averaged perceptron on candidate sets.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.lib import fields
+from experiments.lib import common, fields
 from experiments.lib.options import flag
-from jaxstruct import SparseFeatures
+from experiments.lib.record import Stopwatch
+from jaxstruct import Problem, SparseFeatures, fit, fit_path, predict
+from jaxstruct.baselines import perceptron
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.strings import CandidateFeatures, feature_inputs
+from jaxstruct.strings import CandidateFeatures, candidates, feature_inputs
 
 TASKS = ("words", "new_words", "trees")
 PERCEPTRON = "perceptron"
 MACHINES = (*FORMULATIONS, PERCEPTRON)
-BASES = ("pcfg", "svm1_margin")
+NEW_TEXTS = 0.2
+"""Part of the distinct words that only test, of new_words."""
+WORD_RATIO = 0.1
+"""C' of the base chains of words."""
+EPOCHS = 20
+"""Of the perceptron."""
 
 
 class Options(fields.Training):
@@ -41,23 +52,10 @@ class Options(fields.Training):
         None, "Words of your own: a file as letter.data, see experiments.handwriting."
     )
     train_folds: Sequence[str] = flag(("1",), "Folds of words that train.", each=int)
-    new_texts: float = flag(
-        0.2, "Part of the distinct words that only test, of new_words.", above=0
-    )
-    word_c_over_n: float = flag(0.1, "C' of the base chains.", above=0)
-    treebank: str = flag("gum", "Where trees come from.", ("gum", "wsj"))
     train_trees: str | None = flag(None, "Your file of bracketed trees to train on.")
     test_trees: str | None = flag(None, "Your file of bracketed trees to test on.")
-    tree_base: str = flag(
-        "pcfg", "The base parser: maximum likelihood, or a structural SVM with C' = 0.1.", BASES
-    )
     least_seen: int = flag(
         2, "A feature counts if it differs among the candidates of so many lists.", least=1
-    )
-    base_scale: float = flag(
-        1.0,
-        "Scale of the base model's score, in deviations: the larger, the less it is penalised.",
-        above=0,
     )
     c_path: Sequence[str] = flag(
         ("0.001", "0.01", "0.1", "1"),
@@ -67,7 +65,6 @@ class Options(fields.Training):
         some=True,
     )
     held_out: float = flag(0.25, "Part of the training lists that c_path compares on.")
-    epochs: int = flag(20, "Epochs of the perceptron.", least=1)
     tolerance: float = 1e-2
 
 
@@ -109,12 +106,10 @@ class Index(NamedTuple):
 
     Fields:
       places: feature -> number, from 1 on. deviation: of the base scores below the best.
-      scale: of the base model's score, in units of that deviation.
     """
 
     places: Mapping[Hashable, int]
     deviation: float
-    scale: float
 
     @property
     def size(self) -> int:
@@ -135,14 +130,12 @@ def read_features(lists: Lists, describe: Callable[[Any], Features]) -> list[lis
     return [told_apart([describe(y) for y in own]) for own in lists.outputs]
 
 
-def index_features(
-    lists: Lists, features: Sequence[Sequence[Features]], least: int, scale: float
-) -> Index:
+def index_features(lists: Lists, features: Sequence[Sequence[Features]], least: int) -> Index:
     """Features that distinguish candidates in at least `least` training lists."""
     seen = Counter(name for own in features for name in {name for one in own for name in one})
     kept = (name for name, count in seen.items() if count >= least)
     gaps = np.array([score - own[0] for own in lists.scores for score in own[1:]] or [1.0])
-    return Index({name: 1 + i for i, name in enumerate(kept)}, float(gaps.std()) or 1.0, scale)
+    return Index({name: 1 + i for i, name in enumerate(kept)}, float(gaps.std()) or 1.0)
 
 
 def inputs_of(
@@ -152,7 +145,7 @@ def inputs_of(
     rows: list[dict[int, float]] = []
     for scores, own in zip(lists.scores, features, strict=True):
         for score, one in zip(scores, own, strict=True):
-            gap = index.scale * (score - scores[0]) / index.deviation
+            gap = (score - scores[0]) / index.deviation
             known = {index.places[n]: float(v) for n, v in one.items() if n in index.places}
             rows.append({BASE: gap} | dict(sorted(known.items())))
     width = max(map(len, rows))
@@ -185,3 +178,115 @@ def joined(parts: Sequence[tuple[np.ndarray, Lists]]) -> Lists:
     columns = zip(*(lists for _, lists in parts), strict=True)
     whole = [[one for column in own for one in column] for own in columns]
     return Lists(*([column[i] for i in order] for column in whole))
+
+
+class Prepared(NamedTuple):
+    """Training and test lists as a re-ranker reads them; inputs without a candidate are left out.
+
+    Fields:
+      index: of the features. train, test: lists. inputs, new_inputs: of both.
+      outputs: [n] the targets. losses: [M] what each training candidate costs.
+      kept: which inputs of the test part have candidates.
+    """
+
+    index: Index
+    train: Lists
+    test: Lists
+    inputs: CandidateFeatures
+    outputs: np.ndarray
+    losses: np.ndarray
+    new_inputs: CandidateFeatures
+    kept: np.ndarray
+
+
+def prepare_lists(
+    options: Options, train: Lists, test: Lists, describe: Callable[[Any], Features], dtype: str
+) -> Prepared:
+    """Features of all candidates, numbered by those of the training lists."""
+    train = train.take(with_lists(train))
+    kept = with_lists(test)
+    known = test.take(kept)
+    features = read_features(train, describe)
+    index = index_features(train, features, options.least_seen)
+    inputs = inputs_of(index, train, features, dtype)
+    starts = np.cumsum([0, *map(len, train.outputs)])[:-1]
+    losses = np.array([cost for own in train.costs for cost in own])
+    new_inputs = inputs_of(index, known, read_features(known, describe), dtype)
+    outputs = (starts + train.targets()).astype(np.int32)
+    return Prepared(index, train, known, inputs, outputs, losses, new_inputs, kept)
+
+
+class Reranked(NamedTuple):
+    """What a re-ranker made of the test lists.
+
+    Fields:
+      places: the place that it chose in each list. numbers: of its training.
+    """
+
+    places: list[int]
+    numbers: dict[str, Any]
+
+
+def rerank(options: Options, data: Prepared, machine: str, dtype: str) -> Reranked:
+    """Train one machine and re-rank the test lists with it."""
+    problem = candidates(data.index.size, loss=data.losses, dtype=dtype)
+    watch = Stopwatch()
+    train = _train_perceptron if machine == PERCEPTRON else _train_svm
+    weights, numbers = train(options, problem, data, machine)
+    numbers |= watch.numbers(weights)
+    numbers["features"] = data.index.size
+    found = places_of(data.test, np.asarray(predict(problem, weights, data.new_inputs)))
+    return Reranked(found, numbers)
+
+
+def _train_perceptron(
+    options: Options, problem: Problem, data: Prepared, machine: str
+) -> tuple[PyTree, dict[str, Any]]:
+    found = perceptron(problem, data.inputs, data.outputs, max_epochs=EPOCHS, seed=options.seed)
+    return found.averaged, {"status": found.status.name, "mistakes": found.mistakes.tolist()}
+
+
+def _train_svm(
+    options: Options, problem: Problem, data: Prepared, machine: str
+) -> tuple[PyTree, dict[str, Any]]:
+    ratio, path = _chosen(options, problem, data, machine)
+    solution = fit(
+        problem, data.inputs, data.outputs, machine, ratio * len(data.outputs),
+        tolerance=options.tolerance, settings=options.settings(),
+    )  # fmt: skip
+    return solution.weights, {
+        "c_over_n": ratio, "c_path": path, "status": solution.status.name,
+        "primal": solution.primal, "dual": solution.dual,
+        "planes": solution.statistics.planes_added,
+    }  # fmt: skip
+
+
+def mean_cost(lists: Lists, places: Sequence[int]) -> float:
+    """What the chosen candidates cost on average."""
+    return float(np.mean([own[k] for own, k in zip(lists.costs, places, strict=True)]))
+
+
+def _chosen(
+    options: Options, problem: Problem, data: Prepared, machine: str
+) -> tuple[float, list[dict[str, float]]]:
+    """(C', the path): the least mean cost on held-out training lists, of equal ones the smallest.
+
+    Held-out lists have weight 0, so that the path runs in one program.
+    """
+    n, ratios = len(data.outputs), sorted(map(float, options.c_path))
+    if len(ratios) == 1:
+        return ratios[0], []
+    held, _ = common.held_out_parts(options, n)
+    weights = np.ones(n)
+    weights[held] = 0
+    solutions = fit_path(
+        problem, data.inputs, data.outputs, machine, [ratio * n for ratio in ratios],
+        tolerance=options.tolerance, example_weights=weights,
+        settings=options.settings(),
+    )  # fmt: skip
+    path, lists = [], data.train.take(held)
+    for ratio, solution in zip(ratios, solutions, strict=True):
+        found = places_of(data.train, np.asarray(predict(problem, solution.weights, data.inputs)))
+        cost = mean_cost(lists, [found[i] for i in held])
+        path.append({"c_over_n": ratio, "held_out_cost": cost})
+    return min(path, key=lambda point: point["held_out_cost"])["c_over_n"], path

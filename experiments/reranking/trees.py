@@ -9,10 +9,9 @@ from functools import partial
 import jax
 import numpy as np
 
-from experiments.lib.progress import training_progress
 from experiments.reranking.lists import Features, Lists, Options, folds_of, joined
-from experiments.tasks.parsers import Method, problem_of, train_pcfg, train_svm
-from experiments.tasks.parsing_options import Options as ParsingOptions
+from experiments.tasks.parsers import problem_of, train_pcfg
+from experiments.tasks.treebanks import Options as ParsingOptions
 from experiments.tasks.treebanks import Prepared, Treebank, load_treebank, prepare
 from jaxstruct import Problem
 from jaxstruct.core.padding import bucketed_inputs
@@ -143,24 +142,11 @@ def _size(row: np.ndarray) -> int:
 
 def parsing_options(options: Options) -> ParsingOptions:
     """How `experiments.parsing` would read the corpus and train."""
-    corpus = "files" if options.train_trees else options.treebank
+    corpus = "files" if options.train_trees else "gum"
     return ParsingOptions(
-        corpus=corpus, sentences=options.examples, methods=(options.tree_base,),
-        variant=options.variant, working_sets=options.working_sets, capacity=options.capacity,
-        seed=options.seed, x64=options.x64, progress=options.progress,
-        train_trees=options.train_trees, test_trees=options.test_trees,
+        corpus=corpus, sentences=options.examples, train_trees=options.train_trees,
+        test_trees=options.test_trees,
     )  # fmt: skip
-
-
-def _trained(
-    options: Options, parsing: ParsingOptions, data: Prepared, dtype: str
-) -> tuple[Problem, PyTree]:
-    if options.tree_base == "pcfg":
-        weights = train_pcfg(data, parsing, dtype).weights
-        return problem_of(data, "zero_one", dtype), weights
-    problem, method = problem_of(data, "node_f1", dtype), Method(options.tree_base, 0.1)
-    with training_progress(parsing.max_passes, method.label, options.progress, None) as update:
-        return problem, train_svm(data, problem, method, parsing, update).weights
 
 
 def load_lists(options: Options, dtype: str) -> tuple[Lists, Lists]:
@@ -175,7 +161,7 @@ def load_lists(options: Options, dtype: str) -> tuple[Lists, Lists]:
 
     def parsed(train: Sequence[Tree], test: Sequence[Tree]) -> Lists:
         data = prepare(Treebank(whole.name, tuple(train), tuple(test)), parsing)
-        problem, weights = _trained(options, parsing, data, dtype)
+        problem, weights = problem_of(data, "zero_one", dtype), train_pcfg(data, dtype).weights
         return k_best_parses(data, problem, weights, options.k_trees)
 
     parts = []

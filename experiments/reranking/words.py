@@ -8,9 +8,16 @@ from functools import partial
 import jax
 import numpy as np
 
-from experiments.reranking.lists import Features, Lists, Options, folds_of, joined
-from experiments.tasks.handwriting import Data, load, one_split, spell
-from experiments.tasks.letter_machines import chain_problem
+from experiments.reranking.lists import (
+    NEW_TEXTS,
+    WORD_RATIO,
+    Features,
+    Lists,
+    Options,
+    folds_of,
+    joined,
+)
+from experiments.tasks.handwriting import Data, chain_problem, load, one_split, spell
 from jaxstruct import Problem, fit, take
 from jaxstruct.chains.oracles.decoding import Decoded, k_best
 from jaxstruct.chains.potentials import ChainInput
@@ -75,15 +82,15 @@ def chosen_words(options: Options, data: Data, new: bool) -> tuple[np.ndarray, n
     if new:
         texts = [tuple(word) for word in spell(data, np.arange(len(data.lengths)))]
         every = sorted(set(texts))
-        count = round(options.new_texts * len(every))
+        count = round(NEW_TEXTS * len(every))
         drawn = np.random.default_rng(options.seed).permutation(len(every))[:count]
         fresh = {every[i] for i in drawn}
         is_new = np.array([text in fresh for text in texts])
         train, test = train[~is_new[train]], test[is_new[test]]
     if not len(train) or not len(test):
         raise ValueError(
-            f"new_texts: got {options.new_texts}, which leaves {len(train)} words to train on and "
-            f"{len(test)} to test on"
+            f"train_folds: got {list(options.train_folds)}, which leave {len(train)} words to "
+            f"train on and {len(test)} to test on"
         )
     return train, test[: options.test_examples or len(test)]
 
@@ -104,7 +111,7 @@ def load_lists(options: Options, dtype: str, new: bool) -> tuple[Lists, Lists]:
     def trained(chosen: np.ndarray) -> PyTree:
         inputs, outputs = (take(tree, chosen) for tree in (data.inputs, data.outputs))
         return fit(
-            problem, inputs, outputs, "svm1_margin", options.word_c_over_n * len(chosen),
+            problem, inputs, outputs, "svm1_margin", WORD_RATIO * len(chosen),
             tolerance=options.tolerance, settings=options.settings(),
         ).weights  # fmt: skip
 

@@ -6,7 +6,7 @@
 
 Series are drawn: numbers like their neighbours, seen through noise, are to be predicted. In "jumps"
 a number stays until another is drawn, in "smooth" it drifts, with the same correlations. The
-structured machine (`experiments.structured_regression.structure`) sees each token's own number and
+structured machine (`experiments.structured_regression.machines`) sees each token's own number and
 learns how much neighbours count; its peers are scikit-learn's. A second table has the machine
 without neighbours beside two programs for support vector regression.
 """

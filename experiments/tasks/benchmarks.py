@@ -130,7 +130,7 @@ def spanish(n: int, dtype: str = "float32", c_over_n: float = 0.1) -> Training:
     from experiments.tasks.news import label_names, sparse_corpus
     from experiments.tasks.token_features import FeatureOptions, fit_token_index, token_features
 
-    options = FeatureOptions(4, 1, False)
+    options = FeatureOptions(4, 1)
     train = load_conll2002("esp").train[: n or None]
     names, index = label_names(train), fit_token_index(train, options)
     data = sparse_corpus(train, names, index, options)
@@ -147,8 +147,7 @@ def spanish(n: int, dtype: str = "float32", c_over_n: float = 0.1) -> Training:
 def segments(n: int, dtype: str = "float32") -> Training:
     """The first n Spanish sentences, names as segments with phrases, C / n = 0.1."""
     from experiments.corpora.conll2002 import load_conll2002
-    from experiments.tasks.name_segments import PHRASES, token_mappings
-    from experiments.tasks.token_features import token_features
+    from experiments.tasks.token_features import PHRASES, token_features, token_mappings
     from jaxstruct.segments import prepare
 
     train = load_conll2002("esp").train[:n]
@@ -213,8 +212,7 @@ def clinc150(_: int, dtype: str = "float32") -> Training:
 
 def gum(n: int, dtype: str = "float32") -> Training:
     """The first n short sentences of GUM (0: all), SVM2 for the zero-one loss, C / n = 0.1."""
-    from experiments.tasks.parsing_options import Options
-    from experiments.tasks.treebanks import load_treebank, prepare
+    from experiments.tasks.treebanks import Options, load_treebank, prepare
 
     options = Options(corpus="gum", sentences=n)
     data = prepare(load_treebank(options), options)
@@ -227,7 +225,7 @@ def gum(n: int, dtype: str = "float32") -> Training:
 
 def homologues(n: int, dtype: str = "float32") -> Training:
     """n examples of table 4: a native sequence and 11 candidates; SVM2, C / n = 0.1."""
-    from experiments.tasks.homologues import as_examples
+    from experiments.machines.homologues import as_examples
 
     data = generate_homologues(np.random.default_rng(0), n, padding="both")
     x, y = as_examples(data)

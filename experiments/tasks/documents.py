@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.corpora.clinc150 import load_clinc150
-from experiments.corpora.ipc import ipc_ancestors
-from experiments.corpora.wipo import load_wipo_arrays, load_wipo_xml
+from experiments.corpora.wipo import ipc_ancestors, load_wipo_arrays, load_wipo_xml
 from jaxstruct.core.labels import encode, fit_codec
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures

@@ -7,8 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.tasks.feature_index import TokenRows, token_table
-from experiments.tasks.token_features import DEFAULT, FeatureOptions, token_rows
+from experiments.tasks.token_features import (
+    DEFAULT,
+    FeatureOptions,
+    TokenRows,
+    token_rows,
+    token_table,
+)
 from jaxstruct import Ragged, SparseFeatures, take
 from jaxstruct.chains.iob2 import EntityScores, entity_f1
 from jaxstruct.chains.potentials import ChainInput
@@ -29,12 +34,10 @@ class Scores(NamedTuple):
     Fields:
       token_error: wrong labels, in % of the tokens.
       entities: precision, recall and F1 of whole entities; None where the labels are of none.
-      reason: why there are no entities, "" where there are.
     """
 
     token_error: float
     entities: EntityScores | None
-    reason: str = ""
 
 
 class Corpus(NamedTuple):
@@ -59,18 +62,14 @@ def sparse_corpus(
     names: tuple[str, ...],
     index: FeatureIndex,
     options: FeatureOptions = DEFAULT,
-    source: str = "sentences",
 ) -> Corpus:
     """Labelled sentences with the binary features of their tokens.
 
     Args:
       sentences: labelled. names: of the classes. index: fitted on the training sentences.
-      options: of the features. source: for messages.
-
-    Raises:
-      ValueError: a label that is none of `names`.
+      options: of the features.
     """
-    labels = encode_labels(sentences, names, source)
+    labels = encode_labels(sentences, names)
     inputs = sparse_inputs(sentences, index, options)
     return _corpus(sentences, names, index.number_of_features, inputs, labels)
 
@@ -113,39 +112,14 @@ def true_labels(corpus: Corpus) -> Labels:
     return [sentence.labels for sentence in corpus.sentences]
 
 
-def label_names(sentences: Sequence[Sentence], source: str = "sentences") -> tuple[str, ...]:
-    """The labels that occur, sorted; class s is names[s]. `source` is for the message.
-
-    Raises:
-      ValueError: there are fewer than two, so that there is nothing to learn.
-    """
-    names = tuple(sorted({label for sentence in sentences for label in sentence.labels}))
-    if len(names) < 2:
-        raise ValueError(
-            f"{source}: the labels, in its last column, are {list(names)}; expected at least two"
-        )
-    return names
+def label_names(sentences: Sequence[Sentence]) -> tuple[str, ...]:
+    """The labels that occur, sorted; class s is names[s]."""
+    return tuple(sorted({label for sentence in sentences for label in sentence.labels}))
 
 
-def encode_labels(
-    sentences: Sequence[Sentence], names: Sequence[str], source: str = "sentences"
-) -> np.ndarray:
-    """[tokens] int32 classes of all tokens, one sentence after the other.
-
-    Args:
-      sentences: labelled. names: of the classes. source: what the message calls the sentences.
-
-    Raises:
-      ValueError: a label that is none of `names`.
-    """
+def encode_labels(sentences: Sequence[Sentence], names: Sequence[str]) -> np.ndarray:
+    """[tokens] int32 classes of all tokens, one sentence after the other."""
     number = {name: place for place, name in enumerate(names)}
-    for position, sentence in enumerate(sentences):
-        for word, label in zip(sentence.words, sentence.labels, strict=True):
-            if label not in number:
-                raise ValueError(
-                    f"{source}: sentence {position + 1} labels {word!r} as {label!r}, which the "
-                    f"model does not have; its labels are {', '.join(names)}"
-                )
     return np.array([number[y] for sentence in sentences for y in sentence.labels], np.int32)
 
 
@@ -226,8 +200,8 @@ def score(true: Labels, predicted: Labels) -> Scores:
     wrong = 100 * float(np.mean([a != b for a, b in pairs]))
     try:
         return Scores(wrong, entity_f1(true, predicted))
-    except ValueError as error:
-        return Scores(wrong, None, str(error))
+    except ValueError:
+        return Scores(wrong, None)
 
 
 def as_numbers(scores: Scores) -> dict[str, Any]:

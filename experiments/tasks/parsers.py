@@ -9,8 +9,7 @@ import numpy as np
 
 from experiments.lib.record import Elapsed, Stopwatch
 from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar
-from experiments.tasks.parsing_options import MEASURES, Options
-from experiments.tasks.treebanks import Part, Prepared, decoded
+from experiments.tasks.treebanks import CHUNKS, Options, Part, Prepared, decoded
 from jaxstruct import Settings, fit, predict
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
 from jaxstruct.core.compiling import compile_clock
@@ -19,7 +18,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Progress
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
-from jaxstruct.trees.phrases.evaluation import VALID, Scores, score, summarise
+from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, VALID, Scores, score, summarise
 from jaxstruct.trees.phrases.tree import Tree, words
 from jaxstruct.trees.structure import weighted_grammar
 
@@ -107,8 +106,7 @@ def settings_of(options: Options) -> Settings:
     return Settings(
         variant=options.variant, working_sets=options.working_sets, 
         capacity=options.capacity or None,
-        oracle_batch=options.oracle_batch, group=options.group or None,
-        chunks=options.chunks, seed=options.solver_seed,
+        oracle_batch=64, chunks=CHUNKS, seed=options.solver_seed,
     )  # fmt: skip
 
 
@@ -133,10 +131,10 @@ class _Course:
         return qp / total if total else None
 
 
-def train_pcfg(data: Prepared, options: Options, dtype: str) -> Trained:
-    """Maximum likelihood, smoothed as the options say."""
+def train_pcfg(data: Prepared, dtype: str) -> Trained:
+    """Maximum likelihood, without smoothing."""
     watch = Stopwatch()
-    weights = fit_probabilistic_grammar(data.grammar, smoothing=options.smoothing, dtype=dtype)
+    weights = fit_probabilistic_grammar(data.grammar, dtype=dtype)
     seconds = watch.elapsed()
     return Trained(weights, {"seconds": seconds, "compiling": Elapsed(0.0, 0.0)})
 
@@ -200,9 +198,7 @@ def train_svm(
     return Trained(solution.weights, numbers, solution)
 
 
-def evaluate(
-    data: Prepared, problem: Problem, weights: PyTree, measure: str, part: str
-) -> dict[str, Any]:
+def evaluate(data: Prepared, problem: Problem, weights: PyTree, part: str) -> dict[str, Any]:
     """Scores of one part ("train", "test" or "dev"), per sentence and together.
 
     `answers` are the predicted trees, bracketed, None where there is no parse; of the test part.
@@ -213,7 +209,7 @@ def evaluate(
     seconds = watch.elapsed()
     trees = decoded(data.grammar, found, [words(tree) for tree in own.trees])
     numbers = {
-        "scores": score(own.trees, trees, MEASURES[measure])._asdict(),
+        "scores": score(own.trees, trees, ALL_TOKENS)._asdict(),
         "right": [a == b for a, b in zip(own.trees, trees, strict=True)],
         "outside": int(own.outside.sum()),
         "no_parse": sum(tree is None for tree in trees), "decoding": seconds,

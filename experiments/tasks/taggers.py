@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.corpora.splits import stratified_folds
+from experiments.lib.fields import ratio
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import Stopwatch
 from experiments.machines.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
@@ -29,6 +30,8 @@ from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 
+INNER_EPSILON = 0.1
+"""Violation at which SVMs of inner folds stop, which choose C alone."""
 Numbers = dict[str, Any]
 
 
@@ -209,7 +212,7 @@ def support_vector_machine(
 ) -> Numbers:
     """A structural SVM by the paper's rule: no constraint is violated by more than epsilon.
 
-    In inner folds, which only choose C, by more than `inner_epsilon`.
+    In inner folds, which only choose C, by more than `INNER_EPSILON`.
 
     Beside the scores: `constraints`, the cutting planes that were added; `average_loss`, the mean
     Hamming loss of the label sequences with a positive dual variable, each counting once.
@@ -218,7 +221,7 @@ def support_vector_machine(
     solution = fit(
         problem, train.inputs, train.outputs, formulation,
         ratio_of(C, fold) * len(train.sentences), tolerance=None,
-        epsilon=options.epsilon if fold.used is None else options.inner_epsilon,
+        epsilon=options.epsilon if fold.used is None else INNER_EPSILON,
         settings=settings_of(options, train), max_passes=options.max_passes,
         example_weights=fold.used,
     )  # fmt: skip
@@ -235,5 +238,4 @@ def support_vector_machine(
 
 def ratio_of(C: str, fold: Fold) -> float:
     """C' = C / n of a word such as 0.1, or 1/n with the n training sentences of the outer fold."""
-    number = float(C.removesuffix("/n"))
-    return number / len(fold.train.sentences) if C.endswith("/n") else number
+    return ratio(C, len(fold.train.sentences))

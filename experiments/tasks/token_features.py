@@ -2,9 +2,9 @@
 
 Of the token itself (offset 0), as strings `kind[0]=value`:
   word, lower (lower-cased word), prefixN and suffixN of the lower-cased word for N = 1 .. affixes
-  (only those shorter than the word), shape, and the flags below; tag if asked for.
+  (only those shorter than the word), shape, and the flags below.
 Of each neighbour within the window (offsets -1 and +1 by default):
-  word, lower, prefix and suffix of `affixes` letters, shape and the flags; tag if asked for.
+  word, lower, prefix and suffix of `affixes` letters, shape and the flags.
 Flags, each present or absent: initial (first letter a capital), capitals (all letters capital, two
 or more), mixed (a capital after a small letter), digit (holds one), number (nothing but digits and
 .,:/-), hyphen (holds one), punctuation (no letter and no digit).
@@ -28,9 +28,44 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.tasks.feature_index import TokenRows
 from jaxstruct.core.feature_encoding import FeatureIndex, fit_index
 from jaxstruct.data.conll import Sentence
+
+
+class TokenRows(NamedTuple):
+    """Binary feature vectors of the tokens of n sentences, row after row.
+
+    Phi(x^t) = sum_j e_{indices[j]}, j = token_offsets[t] .. token_offsets[t + 1] - 1.
+
+    Fields:
+      indices: [entries] int32, rising strictly within a token, in [0, number_of_features).
+      token_offsets: [tokens + 1] int64.
+      sentence_offsets: [n + 1] int64; sentence i is tokens sentence_offsets[i] ..
+        sentence_offsets[i + 1] - 1.
+      number_of_features: d.
+      unknown: how many features of these tokens (repeats counted) the index does not have; they
+        are dropped.
+    """
+
+    indices: np.ndarray
+    token_offsets: np.ndarray
+    sentence_offsets: np.ndarray
+    number_of_features: int
+    unknown: int
+
+
+def token_table(rows: TokenRows) -> np.ndarray:
+    """[tokens, m] int32 the features of every token, m the most of any, at least 1.
+
+    Padding is rows.number_of_features, out of range on purpose
+    (`jaxstruct.core.types.SparseFeatures`).
+    """
+    counts = np.diff(rows.token_offsets)
+    shape = len(counts), int(counts.max(initial=1))
+    table = np.full(shape, rows.number_of_features, dtype=np.int32)
+    table[np.arange(shape[1]) < counts[:, None]] = rows.indices
+    return table
+
 
 _NUMBER = re.compile(r"(?=.*\d)[\d.,:/-]+")
 _CHUNK = 1 << 17  # tokens at a time, so that the padded tables stay small
@@ -42,13 +77,10 @@ class FeatureOptions(NamedTuple):
     Fields:
       affixes: the longest prefix and suffix, 0 for none.
       window: how many neighbours on each side, 0 for none.
-      tags: whether to use the part-of-speech tags, `Sentence.tags`. Off, because the tables
-        are to rest on the words alone.
     """
 
     affixes: int = 4
     window: int = 1
-    tags: bool = False
 
 
 DEFAULT = FeatureOptions()
@@ -56,9 +88,9 @@ DEFAULT = FeatureOptions()
 
 
 class _Interned(NamedTuple):
-    """Tokens by number: distinct (word, tag) `keys`, `ids` [tokens], `sentence_offsets` [n + 1]."""
+    """Tokens by number: distinct `words`, `ids` [tokens], `sentence_offsets` [n + 1]."""
 
-    keys: list[tuple[str, str]]
+    words: list[str]
     ids: np.ndarray
     sentence_offsets: np.ndarray
 
@@ -71,12 +103,12 @@ def token_features(
     For other programs and for reading; `token_rows` is what training needs.
 
     Raises:
-      ValueError: an option is negative, or tags are asked for and a sentence has none.
+      ValueError: an option is negative.
     """
     interned = _intern(sentences, options)
     columns = []
     for offset in _offsets(options):
-        table = _strings(interned.keys, offset, options)
+        table = _strings(interned.words, offset, options)
         columns.append([table[key] for key in _shift(interned, offset)])
     tokens = [[*itertools.chain(*parts)] for parts in zip(*columns, strict=True)]
     bounds = interned.sentence_offsets
@@ -84,7 +116,7 @@ def token_features(
 
 
 def fit_token_index(
-    sentences: Sequence[Sentence], options: FeatureOptions = DEFAULT, *, min_count: int = 1
+    sentences: Sequence[Sentence], options: FeatureOptions = DEFAULT
 ) -> FeatureIndex:
     """Returns the columns of the features of a training set; see `feature_index.fit_index`.
 
@@ -94,13 +126,13 @@ def fit_token_index(
     interned = _intern(sentences, options)
     counts: Counter[str] = Counter()
     for offset in _offsets(options):
-        table = _strings(interned.keys, offset, options)
+        table = _strings(interned.words, offset, options)
         times = np.bincount(_shift(interned, offset), minlength=len(table)).tolist()
         for features, count in zip(table, times, strict=True):
             if count:
                 for name in features:
                     counts[name] += count
-    return fit_index(counts, min_count=min_count)
+    return fit_index(counts)
 
 
 def token_rows(
@@ -122,7 +154,7 @@ def token_rows(
     d = index.number_of_features
     tables, unknown = [], 0
     for offset in _offsets(options):
-        table, lost = _columns(_strings(interned.keys, offset, options), index)
+        table, lost = _columns(_strings(interned.words, offset, options), index)
         ids = _shift(interned, offset)
         tables.append((table, ids))
         unknown += int(lost[ids].sum())
@@ -147,47 +179,37 @@ def _intern(sentences: Sequence[Sentence], options: FeatureOptions) -> _Interned
     for name in ("affixes", "window"):
         if getattr(options, name) < 0:
             raise ValueError(f"options.{name}: got {getattr(options, name)}, expected at least 0")
-    numbers: dict[tuple[str, str], int] = {}
-    ids: list[int] = []
-    lengths: list[int] = []
-    for position, (words, columns, _) in enumerate(sentences):
-        if options.tags and not columns:
-            raise ValueError(
-                f"sentences[{position}]: has no column of tags, but options.tags asks for it"
-            )
-        tags = columns[0] if options.tags else ("",) * len(words)
-        lengths.append(len(words))
-        ids += [numbers.setdefault(key, len(numbers)) for key in zip(words, tags, strict=True)]
+    numbers: dict[str, int] = {}
+    words = [word for sentence in sentences for word in sentence.words]
+    ids = [numbers.setdefault(word, len(numbers)) for word in words]
+    lengths = [len(sentence.words) for sentence in sentences]
     offsets = np.concatenate([[0], lengths]).cumsum(dtype=np.int64)
     return _Interned(list(numbers), np.array(ids, dtype=np.int64), offsets)
 
 
 def _shift(interned: _Interned, offset: int) -> np.ndarray:
-    """[tokens] int64: each token's neighbour; keys + 0 before the sentence, keys + 1 after it."""
+    """[tokens] int64: each token's neighbour; words + 0 before the sentence, words + 1 after it."""
     ids, bounds = interned.ids, interned.sentence_offsets
     lengths = np.diff(bounds)
     neighbour = np.arange(len(ids)) + offset
     before = neighbour < np.repeat(bounds[:-1], lengths)
     after = neighbour >= np.repeat(bounds[1:], lengths)
-    outside = len(interned.keys) + after
+    outside = len(interned.words) + after
     return np.where(before | after, outside, ids.take(neighbour, mode="clip"))
 
 
-def _strings(
-    keys: Sequence[tuple[str, str]], offset: int, options: FeatureOptions
-) -> list[list[str]]:
-    """The features of a token whose neighbour at `offset` is each key; then of begin, of end."""
+def _strings(words: Sequence[str], offset: int, options: FeatureOptions) -> list[list[str]]:
+    """The features of a token whose neighbour at `offset` is each word; then of begin, of end."""
     kinds = _own_kinds if offset == 0 else _neighbour_kinds
-    tables = [_named(kinds(word, options), tag, offset) for word, tag in keys]
+    tables = [_named(kinds(word, options), offset) for word in words]
     if offset == 0:
         tables = [[*features, "bias"] for features in tables]
     return [*tables, [f"begin[{offset:+d}]"], [f"end[{offset:+d}]"]]
 
 
-def _named(kinds: list[tuple[str, str]], tag: str, offset: int) -> list[str]:
+def _named(kinds: list[tuple[str, str]], offset: int) -> list[str]:
     place = f"[{offset:+d}]" if offset else "[0]"
-    named = [f"{kind}{place}={value}" if value else kind + place for kind, value in kinds]
-    return [*named, f"tag{place}={tag}"] if tag else named
+    return [f"{kind}{place}={value}" if value else kind + place for kind, value in kinds]
 
 
 def _own_kinds(word: str, options: FeatureOptions) -> list[tuple[str, str]]:
@@ -247,3 +269,16 @@ def _columns(strings: list[list[str]], index: FeatureIndex) -> tuple[np.ndarray,
         row[: len(columns)] = columns
     lost = [len(row) - len(columns) for row, columns in zip(strings, known, strict=True)]
     return table, np.array(lost)
+
+
+PHRASES = ("word[0]", "shape[0]")
+"""The features of tokens whose texts, joined, are features of segments."""
+
+
+def token_mappings(sentences: Sequence[Sentence]) -> list[list[dict[str, str | bool]]]:
+    """`token_features` as mappings: name -> text of "name=text", and True of a name alone."""
+    return [
+        [{name: text if equals else True for name, equals, text in
+          (one.partition("=") for one in token)} for token in sentence]
+        for sentence in token_features(sentences)
+    ]  # fmt: skip

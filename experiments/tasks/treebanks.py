@@ -1,4 +1,4 @@
-"""Treebanks for `experiments.parsing`: short sentences, and a grammar read off them."""
+"""Treebanks for `experiments.parsing`: its options, short sentences, a grammar read off them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,109 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.corpora.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
-from experiments.tasks.parsing_options import CORPORA, GUM_PARTS, Options
+from experiments.lib import fields
+from experiments.lib.options import flag
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.data.errors import decoded as decoded_text
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.bracketing import clean, read_trees
-from jaxstruct.trees.phrases.grammar import Grammar, UnknownWords, read_grammar
+from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
 from jaxstruct.trees.phrases.tree import Tree, leaves, tags, words
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs
+
+CORPORA = ("gum", "wsj", "ldc", "files")
+GUM_PARTS = ("test", "dev", "test2")
+"""Documents to test on; test2 are of genres that the training documents lack (GENTLE)."""
+SHORTEST = 2
+"""Tokens of a sentence, at least."""
+CHUNKS = 32
+"""Parts of a pass of a training, each called at one w."""
+OF_THE_PAPER = ("pcfg", "svm2", "svm2_slack", "svm2_margin")
+METHODS = ("pcfg", "log_linear", "svm1_margin", *OF_THE_PAPER[1:])
+"""All but the first two are formulations of the solver."""
+LOSSES = ("f1", "node_f1", "all_node_f1", "zero_one")
+FEATURES = ("rules", "tags", "words")
+"""What Psi counts; see `treebanks.with_span_features`."""
+
+
+class Options(fields.Solver):
+    """The flags of `experiments.parsing`, of which other commands set some."""
+
+    corpus: str = flag(
+        "gum",
+        "gum: document split; wsj: the 5 % sample, section 01 to train, 00 to test; ldc: "
+        "sections 02-21 and 22 of your own Penn Treebank in --path; files: --train_trees, "
+        "--test_trees.",
+        CORPORA,
+    )
+    path: str | None = flag(None, "The archive, or the folder of wsj_*.mrg with --corpus=ldc.")
+    test_part: str = flag(
+        "test", "--corpus=gum: the documents to test on; choose options on dev.", GUM_PARTS
+    )
+    train_trees: str | None = flag(None, "Your file of bracketed trees to train on.")
+    test_trees: str | None = flag(None, "Your file of bracketed trees to test on.")
+    longest: int = flag(10, "Tokens of a sentence, at most.", least=2)
+    sentences: int = flag(0, "The first so many training sentences; 0: all.", least=0)
+    memory: int = flag(
+        1,
+        "Siblings that an intermediate symbol of the binarisation remembers; -1: all, so "
+        "that the grammar makes just the constituents seen. Less makes a smaller grammar "
+        "that has more of the unseen trees.",
+        least=-1,
+    )
+    methods: Sequence[str] = flag(
+        OF_THE_PAPER,
+        "Some of pcfg (maximum likelihood), svm2 (zero-one loss), svm2_slack, svm2_margin "
+        "(the loss of --loss); and, not in the paper, log_linear (maximum conditional "
+        "likelihood) and svm1_margin, which with losses of nodes searches by plain CKY and so "
+        "suits long sentences.",
+        METHODS,
+        some=True,
+    )
+    c_over_n: Sequence[str] = flag(
+        ("0.1",),
+        "Values of C' = C / n, n training sentences, of all methods but pcfg; a/n is C = a. "
+        "Pictures, plots and tests are of the first.",
+        each=fields.ratio,
+        some=True,
+    )
+    sweep: Sequence[str] = flag(
+        (),
+        "Further values of C'; each method goes on from the next smaller one. Empty: none.",
+        each=fields.ratio,
+    )
+    loss: Sequence[str] = flag(
+        ("node_f1", "all_node_f1", "f1"),
+        "Losses of the re-scaled SVMs, a row each; see jaxstruct.trees.losses.",
+        LOSSES,
+        some=True,
+    )
+    features: Sequence[str] = flag(
+        ("rules",),
+        "What the score of a tree counts, a row of each SVM: rules; tags: for each symbol, too, "
+        "how wide its span is, and the tags at its ends and beside them; words: and the words "
+        "there.",
+        FEATURES,
+        some=True,
+    )
+    folds: int = flag(
+        0,
+        "Test on each of so many parts of all sentences, drawn at random, and train on the others; "
+        "0: the parts that the corpus comes in.",
+        least=0,
+    )
+    epsilon: float = flag(0.01, "Training stops when no constraint is violated by more.", above=0)
+    max_passes: int = flag(100, "Passes of a training at most.", least=1)
+    pictures: int = flag(4, "Test sentences to draw trees of.", least=0)
+    resume: bool = flag(
+        False,
+        "Go on where a run with the same flags and output stopped, training by training. In "
+        "the sweep the first training after that starts from zero.",
+    )
+
 
 TRAIN_SECTIONS = tuple(f"{section:02d}" for section in range(2, 22))
 TEST_SECTIONS = ("22",)
@@ -79,18 +171,12 @@ def load_treebank(options: Options) -> Treebank:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
     """
     name, train, test, dev = _parts(options)
-    bounds = options.shortest, options.longest
-    if not 1 <= bounds[0] <= bounds[1] or bounds[1] < 2:
-        raise ValueError(
-            f"shortest, longest: got {bounds[0]}, {bounds[1]}, expected 1 <= shortest <= longest "
-            "and longest >= 2"
-        )
-    kept = [_short(files, *bounds) for files in (train, test, dev)]
+    kept = [_short(files, options.longest) for files in (train, test, dev)]
     if options.sentences:
         kept[0] = kept[0][: options.sentences]
     for part, trees in zip(("train", "test"), kept, strict=False):
         if not trees:
-            raise ValueError(f"{part}: no tree of {bounds[0]} to {bounds[1]} tokens")
+            raise ValueError(f"{part}: no tree of {SHORTEST} to {options.longest} tokens")
     return Treebank(name, *kept)
 
 
@@ -127,8 +213,6 @@ def _parts(
     if own:
         raise ValueError("train_trees, test_trees: these go with --corpus=files")
     if options.corpus == "gum":
-        if options.test_part not in GUM_PARTS:
-            raise ValueError(f"test_part: got {options.test_part!r}, expected one of {GUM_PARTS}")
         files, part = load_gum(path), options.test_part
         name = "GUM, document split" + (f", {part} documents" if part != "test" else "")
         dev = _of(files, "dev") if part != "dev" else []
@@ -136,8 +220,6 @@ def _parts(
     if options.corpus == "wsj":
         files = load_treebank_sample(path)
         return "WSJ sample, section 01 to 00", _of(files, "01"), _of(files, "00"), []
-    if options.corpus != "ldc":
-        raise ValueError(f"corpus: got {options.corpus!r}, expected one of {', '.join(CORPORA)}")
     if path is None:
         raise ValueError("path: --corpus=ldc needs the folder that holds wsj_*.mrg of LDC99T42")
     files = load_ldc(path, (*TRAIN_SECTIONS, *TEST_SECTIONS))
@@ -156,19 +238,19 @@ def _file(name: str) -> TreebankFile:
     return TreebankFile(path.name, "", decoded_text(path.read_bytes(), str(path)))
 
 
-def _short(files: Iterable[TreebankFile], shortest: int, longest: int) -> tuple[Tree, ...]:
+def _short(files: Iterable[TreebankFile], longest: int) -> tuple[Tree, ...]:
     """The cleaned trees of the wanted lengths, in the order of the files."""
     cleaned = (clean(tree) for file in files for tree in read_trees(file.text, file.name))
     return tuple(
-        tree for tree in cleaned if tree is not None and shortest <= len(leaves(tree)) <= longest
+        tree for tree in cleaned if tree is not None and SHORTEST <= len(leaves(tree)) <= longest
     )
 
 
 def grammar_of(trees: Sequence[Tree], options: Options) -> Grammar:
-    """Read off trees, as `branching`, `memory`, `terminals` and `rare` of the options say."""
+    """Read off trees; at each token its tag is read. `memory` of the options says how many
+    siblings are remembered."""
     memory = None if options.memory < 0 else options.memory
-    unknown = UnknownWords(options.rare) if options.terminals == "words" else None
-    return read_grammar(trees, Binarisation(options.branching, memory), unknown)
+    return read_grammar(trees, Binarisation(memory=memory))
 
 
 def prepare(treebank: Treebank, options: Options) -> Prepared:
@@ -214,13 +296,8 @@ def with_span_features(data: Prepared, features: str) -> Prepared:
     )  # fmt: skip
 
 
-def tokens_read(grammar: Grammar, tree: Tree) -> tuple[str, ...]:
-    """The tags or the words of a tree, whichever the grammar reads."""
-    return tags(tree) if grammar.unknown_words is None else words(tree)
-
-
 def _part(grammar: Grammar, trees: tuple[Tree, ...]) -> Part:
-    inputs = sentence_inputs(grammar, [tokens_read(grammar, tree) for tree in trees])
+    inputs = sentence_inputs(grammar, [tags(tree) for tree in trees])
     outside = np.array([encode(grammar, tree).tree is None for tree in trees])
     return Part(trees, inputs, outside)
 

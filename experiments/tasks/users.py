@@ -172,8 +172,7 @@ def trees(n: int, tolerance: float) -> Work:
 
     The log loss, on the same trees, is the peer.
     """
-    from experiments.tasks.parsing_options import Options
-    from experiments.tasks.treebanks import load_treebank
+    from experiments.tasks.treebanks import Options, load_treebank
     from jaxstruct.trees import tags
 
     bank = load_treebank(Options(corpus="gum", longest=14, sentences=n))

@@ -12,8 +12,7 @@ import numpy as np
 
 from experiments.lib.plots import TRAINING_SECONDS, Plot
 from experiments.lib.report import Table
-from experiments.tasks.handwriting import CAPITALS, Data
-from experiments.tasks.letter_machines import describe
+from experiments.tasks.handwriting import CAPITALS, Data, describe
 from jaxstruct import plots
 from jaxstruct.solvers.loop.trace import Trace
 

@@ -27,6 +27,7 @@ from experiments.tasks import documents
 from experiments.tasks.documents import Documents
 from experiments.taxonomy.options import (
     COLUMNS,
+    SELECTION_TOLERANCE,
     Cell,
     Options,
     Search,
@@ -236,10 +237,10 @@ def _notes(options: Options, data: Documents, groups: Mapping[int, Sequence[Resu
         f"{short}." if short else "",
         PAPER_NOTE if _paper_of(data) else "",
         f"Δ columns {options.formulation}, 0/1 columns {options.formulation.split('_')[0]}; node "
-        f"weights {options.node_weights}, every Lambda(y) of length 1.",
-        f"C' = C / n from {', '.join(options.grid)}, by the column's own loss on "
-        f"{options.inner_folds} of the halves of the training set, held out in turn (relative gap "
-        f"{options.selection_tolerance:g}); machines reported at gap {options.tolerance:g}.",
+        "weights equal, every Lambda(y) of length 1.",
+        f"C' = C / n from {', '.join(options.grid)}, by the column's own loss on the halves of the "
+        f"training set, held out in turn (relative gap {SELECTION_TOLERANCE:g}); machines "
+        f"reported at gap {options.tolerance:g}.",
         "gain: tax Δ over flt 0/1, accuracy ratio - 1 and inverse loss ratio - 1"
         f"{GAIN_NOTE if _paper_of(data) else ''}.",
         f"{len(cells)} machines, {sum(cell.seconds for cell in cells):.0f} s in all, "
@@ -269,12 +270,9 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     data = load(options)
-    columns = make_columns(data, options.formulation, options.node_weights, dtype)
+    columns = make_columns(data, options.formulation, dtype)
     grid = tuple(map(float, options.grid))
-    search = Search(
-        grid, options.inner_folds, options.selection_tolerance, options.tolerance,
-        options.settings(),
-    )  # fmt: skip
+    search = Search(grid, options.tolerance, options.settings())
     name, results, runs = f"taxonomy_{options.data}{'_folds' if options.folds else ''}", [], []
     jobs = list(_jobs(options))
     with (

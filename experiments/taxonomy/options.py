@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,8 @@ from jaxstruct.multiclass.output_features import taxonomy_features
 from jaxstruct.multiclass.structure import multiclass
 
 COLUMNS = ("flt 0/1", "tax 0/1", "flt Δ", "tax Δ")
-NODE_WEIGHTS: dict[str, Callable[[int], float]] = {
-    "equal": lambda depth: 1.0,
-    "deeper": lambda depth: 2.0**depth,
-    "higher": lambda depth: 0.5**depth,
-}
-"""Name -> beta_z of a node by its depth (4.19): all alike, or by powers of two."""
+SELECTION_TOLERANCE = 1e-2
+"""Relative gap while C' is chosen."""
 
 
 class Column(NamedTuple):
@@ -45,8 +41,6 @@ class Search(NamedTuple):
     """How C is chosen and how exactly is trained; see the flags of `experiments.taxonomy`."""
 
     grid: tuple[float, ...]
-    folds: int
-    selection_tolerance: float
     tolerance: float
     settings: Settings
 
@@ -74,9 +68,7 @@ class Cell(NamedTuple):
     compile_seconds: float = 0.0
 
 
-def make_columns(
-    documents: Documents, formulation: str, node_weights: str, dtype: str
-) -> dict[str, Column]:
+def make_columns(documents: Documents, formulation: str, dtype: str) -> dict[str, Column]:
     """The four columns: flat or taxonomic Lambda(y), trained for the zero-one or the tree loss.
 
     ||Lambda(y)|| = 1 in all of them. The flat one is the identity with columns of zeros, as wide as
@@ -85,7 +77,7 @@ def make_columns(
     """
     taxonomy = documents.taxonomy
     k, tree = len(taxonomy.classes), tree_loss(taxonomy)
-    taxonomic = taxonomy_features(taxonomy, NODE_WEIGHTS[node_weights], normalise=True)
+    taxonomic = taxonomy_features(taxonomy, normalise=True)
     flat = np.eye(k, taxonomic.shape[1])
     plain = formulation.split("_")[0]
 
@@ -143,11 +135,11 @@ def _scores(
         return {}, 0, 0
     losses: dict[float, list[np.ndarray]] = {ratio: [] for ratio in search.grid}
     solutions: list[Solution] = []
-    for fold in stratified_folds(labels, 2, seed)[: search.folds]:
+    for fold in stratified_folds(labels, 2, seed):
         used = np.isin(np.arange(len(labels)), fold.train).astype(np.float64)
         path = fit_path(
             column.problem, inputs, labels, column.formulation, _costs(search.grid, len(labels)),
-            example_weights=used, tolerance=search.selection_tolerance, settings=search.settings,
+            example_weights=used, tolerance=SELECTION_TOLERANCE, settings=search.settings,
         )  # fmt: skip
         for ratio, solution in zip(search.grid, path, strict=True):
             guess = predict(column.problem, solution.weights, inputs)
@@ -193,12 +185,6 @@ class Options(fields.Training):
         "Formulation of the Δ columns; the 0/1 columns use svm1 or svm2 without re-scaling.",
         DELTA_FORMULATIONS,
     )
-    node_weights: str = flag(
-        "equal",
-        "Weights beta_z of the taxonomy's nodes (4.19): equal, doubled at each level down "
-        "(deeper) or halved (higher). Each Lambda(y) is then scaled to length 1.",
-        NODE_WEIGHTS,
-    )
     grid: Sequence[str] = flag(
         ("0.1", "1", "10", "100"),
         "Values of C' = C / n to choose from, rising.",
@@ -206,11 +192,4 @@ class Options(fields.Training):
         above=0,
         some=True,
     )
-    inner_folds: int = flag(
-        2,
-        "Halves of the training set that are held out in turn to choose C': 1 or 2.",
-        least=1,
-        most=2,
-    )
-    selection_tolerance: float = flag(1e-2, "Relative gap while choosing C'.", above=0)
     tolerance: float = flag(1e-3, "Relative gap of the machines reported.", above=0)

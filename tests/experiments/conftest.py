@@ -6,7 +6,7 @@ import pytest
 
 from experiments import command_module
 from tests.experiments.corpora.conftest import register, require_corpus, server  # noqa: F401
-from tests.experiments.scripts import kept_settings
+from tests.experiments.scripts import kept_settings, strict_json
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,9 +18,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def outcome(options):
-    """The whole run of a command, with the `options` of a test file."""
+    """The whole run of a command, with the `options` of a test file; what it wrote is sound."""
     with kept_settings():
-        return command_module(options.command).run(options)
+        found = command_module(options.command).run(options)
+    assert found.table.rows and found.files
+    for path in found.files:
+        assert path.stat().st_size > 0
+        content = strict_json(path) if path.suffix == ".json" else {}
+        named = content.get("record", {"command": options.command})["command"]
+        assert options.command in named
+    return found
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
-from experiments.corpora.ocr_letters import LETTERS, OcrWords
+from experiments.corpora.ocr_letters import OcrWords
+from tests.experiments.corpora.packed import letter_data, letter_lines
 
 LENGTHS = np.array([3, 1, 2, 2, 3, 1, 3, 2, 1, 3, 2, 3, 1, 2, 3, 3, 2, 1, 3, 2, 2, 3, 1, 2])
 C = 0.01
@@ -28,10 +27,4 @@ def random_words(seed=0) -> OcrWords:
 
 
 def write_letter_data(path, words):
-    lines = []
-    for word, (start, end) in enumerate(itertools.pairwise(words.offsets)):
-        for at in range(start, end):
-            link = -1 if at + 1 == end else at + 1
-            head = (at, LETTERS[words.letters[at]], link, word, at - start, words.folds[word])
-            lines.append("\t".join(map(str, [*head, *words.pixels[at]])))
-    path.write_text("\n".join(lines) + "\n", encoding="ascii")
+    path.write_bytes(letter_data(letter_lines(words)))

@@ -5,17 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments.benchmarks import command as benchmarks
-from experiments.benchmarks.command import Options
-from experiments.benchmarks.growth import Growth
-from experiments.benchmarks.rows import ROWS
+from experiments import benchmarks
+from experiments.benchmarks import ROWS, Growth, Options
 from experiments.corpora import conll2002
 from experiments.corpora.locate import available
 from experiments.tasks import generated, treebanks
@@ -117,12 +113,6 @@ def test_a_row_has_the_peers_that_it_names(name, read_once):
 
 
 @pytest.mark.thorough
-def test_rows_of_fit_do_not_carry_the_memory_of_scikit_learn():
-    words = "import sys, experiments.benchmarks.command; sys.exit('sklearn' in sys.modules)"
-    subprocess.run([sys.executable, "-c", words], check=True)
-
-
-@pytest.mark.thorough
 def test_growth_has_a_slope(here, tmp_path):
     options = Options(growth=("30", "60"), output=str(tmp_path), tolerance=1e-1, progress=False)
     outcome = benchmarks.run(options.replace(tasks=("texts",)))
@@ -147,22 +137,10 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     assert (tmp_path / "benchmarks_path.png").exists()
 
 
-def test_strings_hold_the_words_of_the_texts():
-    texts, (strings, classes) = generated.texts(30), generated.strings(30)
-    np.testing.assert_array_equal(classes, texts.classes)
-    for string, words in zip(strings, texts.features.indices, strict=True):
-        assert {int(word[1:]) for word in string.split()} == set(words.tolist())
-
-
 def test_the_slope_is_that_of_a_power():
     sizes = [10, 100, 1000]
     assert Growth("texts", sizes, [0.2 * n**1.5 for n in sizes]).slope == pytest.approx(1.5)
     assert math.isnan(Growth("texts", [10], [1.0]).slope)
-
-
-def test_a_part_needs_one_task(tmp_path):
-    with pytest.raises(ValueError, match="part needs exactly one task"):
-        benchmarks.run_part(Options(part="first", output=str(tmp_path)))
 
 
 def test_generated_data_repeat_and_fit_their_problems():

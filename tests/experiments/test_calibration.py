@@ -19,11 +19,6 @@ def test_the_known_examples_are_divided_once() -> None:
     assert len(words.train.outputs) == len(words.held_out.outputs) == 5
 
 
-def test_no_part_is_empty() -> None:
-    with pytest.raises(ValueError, match="held_out: 0.1 of 4 examples leaves none to train"):
-        load("digits", 0.1, 4, 0, "float32")
-
-
 pytest.importorskip("matplotlib")
 
 
@@ -57,11 +52,6 @@ def test_a_temperature_lowers_the_held_out_loss_and_changes_no_prediction(outcom
         assert fitted["held_out_after"] <= fitted["held_out_before"] + 1e-6
         assert sum(plain["reliability"]["count"]) == sum(fitted["reliability"]["count"])
     assert rows[0]["machine"] == "SVM" and rows[0]["error"] > 2
-
-
-def test_a_data_set_has_a_picture(outcome):
-    names = {path.name for path in outcome.files}
-    assert {"calibration_digits.png", "calibration.csv"} <= names
 
 
 def test_what_was_stated_is_read_at_the_labels():

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.colors import to_rgba
 
-from experiments import citation_graph
 from experiments.citation_graph import Options, equal_links, part_of
 from experiments.lib import common
 from experiments.tasks.papers import Drawing, drawn_papers
-from tests.experiments.scripts import options_of, strict_json
+from tests.experiments.scripts import options_of
 
 DRAWING = Drawing(10, 16, 3, 12, 4, 0.4, 2, 0.9)
 options = options_of(
@@ -18,31 +16,12 @@ options = options_of(
 )  # fmt: skip
 
 
-def test_the_picture_has_a_legend(tmp_path) -> None:
-    papers = drawn_papers(np.random.default_rng(0), DRAWING)
-    plot = citation_graph.graph_picture(papers, {"read": (papers.y + 1) % 3}, "t")
-    (legend,) = plot.figure.legends
-    topics = [f"topic {k}" for k in range(3)]
-    assert [text.get_text() for text in legend.get_texts()] == [*topics, "read wrong"]
-    faces = plot.figure.axes[0].collections[0].get_facecolors()
-    for handle, topic in zip(legend.legend_handles, range(3), strict=False):
-        shown = faces[papers.y == topic]
-        np.testing.assert_allclose(to_rgba(handle.get_markerfacecolor()), shown[0])
-
-
 def test_links_help(outcome: common.Outcome) -> None:
     alone, joined = outcome.numbers["rows"]
     assert (alone["training"], joined["training"]) == ("logistic", "svm")
     assert joined["test_errors"]["reweighted"] < alone["test_errors"]["reweighted"]
     assert joined["equal_links"]["reweighted"] > alone["equal_links"]["reweighted"]
     assert alone["test_errors"]["marginals"] == alone["test_errors"]["reweighted"]
-
-
-def test_table_and_picture_are_written(outcome: common.Outcome) -> None:
-    names = {path.name for path in outcome.files}
-    assert names == {"citation_graph.json", "citation_graph.csv", "citation_graph.png",
-                     "citation_graph.plot.csv"}  # fmt: skip
-    assert len(strict_json(outcome.files[0])["rows"]) == 2
 
 
 def test_papers_cite_earlier_ones_of_their_topic() -> None:

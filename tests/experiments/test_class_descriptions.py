@@ -20,7 +20,7 @@ from experiments.class_descriptions.trials import (
     output_features,
     similarities_of,
 )
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import QUIET
 
 DOMAINS = {
     "money": ["pay_bill", "pay_card", "lend_card"],
@@ -113,14 +113,6 @@ def test_the_table_has_every_setting_and_descriptions_know_the_unseen(outcome):
     assert means[1, "flat"]["plain"].mean > 100 / 9 and means[1, "flat"]["plain_gain"].mean == 0
     assert {"among_all", "others"} <= set(means[NONE, "words"])
     assert len(outcome.table.rows) == len(means)
-
-
-def test_the_files(outcome):
-    names = {path.name for path in outcome.files}
-    assert {"class_descriptions.json", "class_descriptions_unseen.png"} <= names
-    rows = strict_json(outcome.files[0])["rows"]
-    assert len(rows) == 3 * 2 * 4 and sum(row["unsolved"] for row in rows) == 0
-    assert {"c", "identity", "match"} <= set(rows[1]["chosen"])
 
 
 def test_more_unseen_classes_than_a_domain_has_are_refused(corpus, tmp_path):

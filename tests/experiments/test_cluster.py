@@ -14,10 +14,8 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.cluster import watching
-from experiments.cluster.command import Options, run
-from experiments.cluster.parts import read_part, write_parts
-from experiments.cluster.watching import run_together
+from experiments import cluster
+from experiments.cluster import Options, read_part, run, run_together, write_parts
 from experiments.lib.record import flag_arguments
 from experiments.tasks.benchmarks import TASKS as BENCHMARKS
 
@@ -40,32 +38,14 @@ def test_parts_together_are_the_task(tmp_path, name, size):
 
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
-WELL = [sys.executable, "-c", ""]
 WRONG = [sys.executable, "-c", "raise SystemExit(3)"]
 
 
-def test_all_well():
-    ended = run_together([WELL, WELL])
-    assert ended.codes == (0, 0) and ended.first is None
-    assert ended.words() == "all processes have ended"
-
-
 def test_the_others_are_ended(monkeypatch):
-    monkeypatch.setattr(watching, "GRACE", 0.2)
+    monkeypatch.setattr(cluster, "GRACE", 0.2)
     ended = run_together([SLEEPS, WRONG, SLEEPS])
     assert ended.codes == (-signal.SIGKILL, 3, -signal.SIGKILL) and ended.first == 1
     assert ended.words() == "process 1 of 3 died with exit code 3, and the others were ended"
-
-
-def test_a_signal_is_named(monkeypatch):
-    monkeypatch.setattr(watching, "GRACE", 0.2)
-
-    def kill(seconds, processes):
-        processes[0].send_signal(signal.SIGKILL)
-
-    ended = run_together([SLEEPS, SLEEPS], kill)
-    assert ended.first == 0
-    assert ended.words() == "process 0 of 2 died of SIGKILL, and the other was ended"
 
 
 def ends(folder):

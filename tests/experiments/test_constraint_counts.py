@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.constraint_counts import PAPER, Options, cases_of, counts_plots, make_table
+from experiments.constraint_counts import PAPER, Options, counts_plots, make_table
 from experiments.lib import common
 from jaxstruct import Status
 from tests.experiments.scripts import QUIET, strict_json
@@ -85,8 +85,3 @@ def test_the_papers_counts_stand_beside_ours() -> None:
     assert third["constraints", "letter, QP over S"] == "110 ± 14"
     assert third["constraints", "paper"] is None
     assert any("Wall Street Journal" in note for note in table.notes)
-
-
-def test_only_the_parts_asked_for() -> None:
-    found = list(cases_of(small(sizes=("2",), epsilons=()), "float32"))
-    assert [(case.part, case.n, case.C) for case in found] == [("homologues", 2, 0.2)]

@@ -17,7 +17,7 @@ from experiments.lib import common
 from jaxstruct import Ragged, SparseFeatures, check_problem
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.data.conll import Sentence
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import QUIET
 
 Y = Ragged(np.array([0, 1, 2, 0, 0, 1, 2, 2, 1, 0], np.int32), np.array([0, 4, 5, 10]), -1)
 
@@ -144,12 +144,3 @@ def test_every_method_is_trained_on_every_data_set(outcome: common.Outcome) -> N
             for name, method in (("all", "known"), (way, "latent"), (way, "outside"))
         )
         assert known == 100 and latent > outside
-
-
-def test_table_and_pictures_are_written(outcome: common.Outcome) -> None:
-    names = {path.name for path in outcome.files}
-    pictures = {f"incomplete_labels_{way}.png" for way in tagging.WAYS}
-    assert {"incomplete_labels.json", "incomplete_labels.csv"} | pictures < names
-    assert [row[0] for row in outcome.table.rows] == ["tagging"] * 3 + ["motif"]
-    assert sum("latent less" in note for note in outcome.table.notes) == 4
-    assert len(strict_json(outcome.files[0])["rows"]) == 9

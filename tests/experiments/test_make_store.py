@@ -33,11 +33,6 @@ def test_sentences_in_columns() -> None:
     assert reported == [(7, "has 2 columns, expected 3")]
 
 
-def test_comments_above_a_sentence_are_no_tokens() -> None:
-    found, reported = read(command.sentences, "# id 1\tdomain=en\na N\n# O\n\n# id 2\n\n#b V")
-    assert found == [(2, [["a"], ["#"]], ["N", "O"]), (7, [["#b"]], ["V"])] and not reported
-
-
 def test_a_sentence_without_end_is_none(monkeypatch) -> None:
     monkeypatch.setattr(command, "MOST_LINES", 3)
     found, reported = read(command.sentences, "a N\n" * 9 + "\nb V\nc V\nd V")
@@ -81,16 +76,6 @@ def test_trees_over_lines() -> None:
     assert [place for place, _ in found] == [1, 4, 6]
     assert [place for place, _ in reported] == [5, 7, 8]
     assert "ends inside" in reported[0][1] and "closes nothing" in reported[1][1]
-
-
-def test_lines_with_faults_are_told_by_their_number() -> None:
-    bad = Line(2, "b V", "byte 0xff is not UTF-8")
-    for parse in (command.sentences, command.rows, command.trees):
-        reported = []
-        assert not list(
-            parse([bad], Reading(), lambda *pair, reported=reported: reported.append(pair))
-        )
-        assert reported == [(2, "byte 0xff is not UTF-8")]
 
 
 CONLL = "a N\nb V\n\nc N\nd\n\nb N\na V\n"

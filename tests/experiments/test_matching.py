@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from experiments import matching
 from experiments.lib import common
 from experiments.matching import Options
 from experiments.tasks.point_sets import Drawing, drawn_pairs, pair_features, shape_contexts
-from tests.experiments.scripts import options_of, strict_json
+from tests.experiments.scripts import options_of
 
 options = options_of(
     Options, settings=("partial",), draws=1, train=20, validation=10, test=30, points=("6", "8"),
@@ -24,24 +23,6 @@ def test_an_assignment_helps(outcome: common.Outcome) -> None:
     assert rows["svm"]["wrong"] < rows["equal"]["wrong"] - 5
     for row in rows.values():
         assert 0 < row["f1"] < 100 and len(row["shown"]) == 30
-
-
-@pytest.mark.thorough
-def test_complete_matchings_have_no_threshold(options: Options, tmp_path) -> None:
-    """Of complete matchings F1 is the share of right rows."""
-    own = options.replace(settings=("complete",), methods=("assigned",), output=str(tmp_path))
-    (row,) = matching.run(own.replace(draws=1)).numbers["rows"]
-    assert row["f1"] == pytest.approx(100 - row["wrong"]) and row["wrong"] < 50
-
-
-def test_tables_and_pictures_are_written(outcome: common.Outcome) -> None:
-    (path,) = (path for path in outcome.files if path.name == "matching_partial.plot.json")
-    shown = strict_json(path)
-    r = len(shown["first"])
-    assert len(shown["true"]) == r and set(shown["matched"]) == {"pairs", "assigned", "svm"}
-    assert all(len(own) == r for own in shown["matched"].values())
-    names = {path.name for path in outcome.files}
-    assert {"matching.json", "matching.csv", "matching_partial.png"} < names
 
 
 def test_point_sets_are_drawn_as_they_say() -> None:

@@ -11,7 +11,7 @@ from experiments import measures
 from experiments.corpora.multilabel import LabelSets
 from experiments.lib import common
 from experiments.measures import Options
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import QUIET
 
 
 def drawn(_: str) -> LabelSets:
@@ -40,12 +40,3 @@ def test_rare_labels_are_learned_in_every_way(outcome: common.Outcome) -> None:
     assert rows["f1", "measure"]["status"] == "CONVERGED"
     assert rows["f1", "measure"]["value"] > rows["f1", "plain"]["value"] - 10
     assert 0 < rows["f1", "threshold"]["share"] < 0.5
-
-
-def test_tables_and_curves_are_written(outcome: common.Outcome) -> None:
-    (path,) = (path for path in outcome.files if path.name == "measures.plot.json")
-    curves = strict_json(path)["curves"]
-    assert {one["method"] for one in curves} == {"plain", "weights", "measure"}
-    for one in curves:
-        recall, precision = np.transpose(one["curve"])
-        assert (np.diff(recall) <= 0).all() and (0 <= precision).all() and precision.max() <= 1

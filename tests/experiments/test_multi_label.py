@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import multi_label
 from experiments.lib import common
 from experiments.multi_label import Options
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import QUIET
 
 
 def write(path) -> str:
@@ -25,16 +24,13 @@ def write(path) -> str:
     return str(path)
 
 
-def options_in(folder, **changes) -> Options:
+@pytest.fixture(scope="module")
+def options(tmp_path_factory) -> Options:
+    folder = tmp_path_factory.mktemp("multi_label")
     return Options(
         data_file=write(folder / "own.npz"), training=("edgeless", "exact", "greedy"),
         prediction=("exact", "greedy"), held_out=0.125, output=str(folder), **QUIET,
-    ).replace(**changes)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def options(tmp_path_factory) -> Options:
-    return options_in(tmp_path_factory.mktemp("multi_label"))
+    )  # fmt: skip
 
 
 def test_rows_say_what_is_proven(outcome: common.Outcome) -> None:
@@ -48,17 +44,3 @@ def test_rows_say_what_is_proven(outcome: common.Outcome) -> None:
     assert len(rows["exact"]["held_out_errors"]) == 2 and rows["exact"]["c_over_n"] in (0.1, 1)
     assert all(0 <= error < 50 for row in rows.values() for error in row["test_errors"].values())
     assert list(rows["exact"]["test_errors"]) == ["exact", "greedy"]
-
-
-def test_the_table_is_written(outcome: common.Outcome) -> None:
-    assert {path.name for path in outcome.files} == {
-        "multi_label_own.json", "multi_label_own.csv"
-    }  # fmt: skip
-    assert len(strict_json(outcome.files[0])["rows"]) == 3
-    edgeless = outcome.table.rows[0]
-    assert edgeless[7] == edgeless[8]
-
-
-def test_nothing_held_out_is_refused(tmp_path) -> None:
-    with pytest.raises(ValueError, match="held_out: got 1.0, which holds out 48"):
-        multi_label.run(options_in(tmp_path, held_out=1.0))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from experiments.multiclass import command as multiclass
 from experiments.multiclass.command import Options
 from experiments.multiclass.machines import MACHINES
-from tests.experiments.scripts import QUIET, options_of, strict_json
+from tests.experiments.scripts import options_of
 
 options = options_of(Options, data=("digits",), per_class=4, tolerance=1e-5, x64=True, twice=False)
 
@@ -36,23 +33,3 @@ def test_libsvm_and_liblinear_without_a_bias_have_our_optimum(outcome):
     near = [row["above_ours"] for row in same if row["objective"] == row["objective"]]
     assert min(near) > -1e-4  # a bias that costs makes other machines, worse by our objective
     assert len(near) < len(same)  # codes of its own are other machines
-
-
-@pytest.mark.thorough
-def test_kernel_values_are_libsvms_too(tmp_path):
-    options = Options(
-        data=("digits_gaussian",), machines=("all_pairs",), penalties=("L1",), per_class=4,
-        tolerance=1e-5, x64=True, twice=False, **QUIET,
-        output=str(tmp_path),
-    )  # fmt: skip
-    ours, theirs = multiclass.run(options).numbers["rows"]
-    assert theirs["peer"] == "SVC" and abs(theirs["above_ours"]) < 1e-4
-    assert ours["accuracies"].keys() == {"hamming", "hinge", "linear"}
-
-
-def test_the_files_hold_the_rows(outcome):
-    names = {path.name for path in outcome.files}
-    assert {"multiclass.json", "multiclass.csv", "multiclass_digits.png"} <= names
-    content = strict_json(outcome.files[0])
-    assert len(content["rows"]) == len(outcome.numbers["rows"]) == len(outcome.table.rows)
-    assert content["record"]["flags"]["per_class"] == 4

@@ -12,24 +12,16 @@ from experiments.neural_handwriting import command as neural
 from experiments.neural_handwriting.command import Options
 from experiments.neural_handwriting.training import (
     Moves,
-    Setting,
     Shape,
     _batch,
     dropped,
     first_parameters,
-    images_of,
     letter_features,
     moved,
-    read,
-    train,
 )
 from experiments.tasks.handwriting import Data, fold_splits, load
 from tests.experiments.handwriting_cases import random_words, write_letter_data
-from tests.experiments.scripts import QUIET, strict_json
-
-SETTING = Setting(
-    "chain", "log_loss", 12, 0.03, 1e-4, 0.0, Shape(4, 8, 16), Moves(0.0, 0.0), 4
-)  # fmt: skip
+from tests.experiments.scripts import QUIET
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +30,8 @@ def options(tmp_path_factory) -> Options:
     write_letter_data(folder / "letter.data", random_words())
     return Options(
         letter_data=str(folder / "letter.data"), folds=2, machines=("linear", "chain_log_loss"),
-        epochs=("1", "12"), rate=("0.03",), decay=("1e-4",), drop=("0",), hidden=("16",),
-        channels=4, shift=0.0, slant=0.0, batch=4, held_out=0.25, picture_words=4,
+        epochs=12, rate=0.03, decay=1e-4, drop=0.0, hidden=16, channels=4, shift=0.0, slant=0.0,
+        batch=4, picture_words=4,
         output=str(folder / "out"), **QUIET,
     )  # fmt: skip
 
@@ -56,40 +48,19 @@ def test_a_row_a_machine_and_fold(outcome: common.Outcome) -> None:
     ]
     networks = [row for row in rows if row["machine"] != "linear"]
     for row in networks:
-        assert [each["epochs"] for each in row["tried"]] == [1, 12]
-        held = [each["held_out_letter_error"] for each in row["tried"]]
-        assert row["setting"].epochs == (1, 12)[int(np.argmin(held))]
-        assert row["steps"] == 2 * row["setting"].epochs and len(row["losses"]) * 2 == row["steps"]
+        assert row["steps"] == 2 * 12 and len(row["losses"]) == 12
+        assert row["losses"][-1] < 0.5 * row["losses"][0]
         assert row["processor_seconds"] > 0
     assert outcome.table.rows[0][:2] == ["pixels + pairs, linear", "svm1_margin"]
 
 
-def test_files_are_written(outcome: common.Outcome) -> None:
-    names = {path.name for path in outcome.files}
-    assert {"neural_handwriting.json", "neural_handwriting.csv", "neural_handwriting.png",
-            "neural_handwriting_words.png"} <= names  # fmt: skip
-    assert len(strict_json(outcome.files[0])["rows"]) == 4
-
-
 def test_fewer_words_are_drawn_at_random(options: Options, data: Data) -> None:
-    split = fold_splits(data.words, 1, False)[0]
+    split = fold_splits(data.words, 1)[0]
     cut = neural._cut(options.replace(examples=3, test_examples=5), split)
     assert (len(cut.train), len(cut.test)) == (3, 5)
     assert set(cut.train) < set(split.train) and set(cut.test) < set(split.test)
     assert cut.test.tolist() != split.test[:5].tolist()
     assert neural._cut(options, split).train is split.train
-
-
-@pytest.mark.thorough
-def test_a_network_learns_its_words(data: Data) -> None:
-    images, every = images_of(data), np.arange(12)
-    setting = SETTING._replace(epochs=30)
-    trained = train(setting, data, images, every, seed=0)
-    assert trained.losses[-1] < 0.1 * trained.losses[0]
-    found = read(setting, data, images, trained.parameters, every)
-    assert [len(own) for own in found] == data.lengths[every].tolist()
-    again = train(setting, data, images, every, seed=0)
-    np.testing.assert_array_equal(again.losses, trained.losses)
 
 
 def test_a_batch_holds_its_letters(data: Data) -> None:
@@ -123,10 +94,3 @@ def test_units_are_dropped_and_the_rest_is_larger() -> None:
     shape = Shape(2, 4, 6)
     features = letter_features(first_parameters(jax.random.key(1), shape), jnp.ones((3, 16, 8)))
     assert features.shape == (3, 6) and (features >= 0).all()
-
-
-def test_what_does_not_fit_is_refused(options: Options) -> None:
-    with pytest.raises(ValueError, match="held_out.*leaves some on both sides"):
-        neural.run(options.replace(held_out=0.01, machines=("chain_log_loss",)))
-    with pytest.raises(ValueError, match="machines"):
-        neural.run(options.replace(machines=("forest",)))

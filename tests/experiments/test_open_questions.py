@@ -31,12 +31,6 @@ def test_ranks_and_the_critical_difference_are_demsars() -> None:
     assert bounds.ranking_of(np.array([[1.0, 1.0, 2.0]] * 3)).ranks.tolist() == [1.5, 1.5, 3.0]
 
 
-def test_bars_join_the_longest_runs_that_do_not_differ() -> None:
-    assert bounds.groups_of(np.array([1.0, 1.4, 2.5, 3.0]), 1.5) == [(0, 1), (1, 2), (2, 3)]
-    assert bounds.groups_of(np.array([1.0, 1.4, 2.5, 3.0]), 1.7) == [(0, 2), (1, 3)]
-    assert bounds.groups_of(np.array([1.0, 3.0, 5.0]), 1.0) == []
-
-
 def test_exponents_are_those_of_planted_power_laws() -> None:
     samples, values = np.repeat([0, 1, 2], 4), np.tile([0.01, 0.03, 0.1, 0.3], 3)
     counts = np.array([7.0, 50.0, 900.0])[samples] * values**-0.4

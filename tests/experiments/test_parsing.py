@@ -1,10 +1,11 @@
-"""experiments.parsing: tables, files, models, resuming, corpora, on a small treebank."""
+"""experiments.parsing: trainings, tables, comparisons, folds, on a small treebank."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from experiments.lib.fields import ratio
 from experiments.parsing import command as parsing
 from experiments.parsing.command import Options, methods_of
 from experiments.parsing.report import (
@@ -18,17 +19,13 @@ from experiments.parsing.report import (
     paper_of,
 )
 from experiments.tasks.parsers import Method, scores_of, sentence_f1, trees_of
-from experiments.tasks.parsing_options import ratio
 from experiments.tasks.tree_pictures import (
     Case,
     _gold_nodes,
     _own_nodes,
-    chosen_cases,
-    tree_pictures,
 )
 from experiments.tasks.treebanks import (
     folds_of,
-    grammar_of,
     load_treebank,
     prepare,
     with_span_features,
@@ -37,7 +34,7 @@ from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, score
 from jaxstruct.trees.phrases.tree import tags
 from tests.experiments.parsing_cases import LONGEST, drawn_trees, write_trees
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import QUIET
 
 GOLD = read_tree("(S (NP (A a)) (VP (B b) (NP (C c) (D d))))")
 WRONG = read_tree("(S (NP (A a)) (VP (VP (B b) (C c)) (D d)))")
@@ -57,33 +54,6 @@ def test_what_differs_is_marked():
     assert marked(_own_nodes(CASE, 1)) == [("VP", 1.5)]
 
 
-def test_sentences_that_differ_come_first():
-    short, long = read_tree("(S (A a) (B b))"), GOLD
-    gold = [short, long, short, short, long]
-    first, last = np.array([0, 0, 7, 5, 1]), np.array([0, 0, 1, 0, 9])
-    answers = [[f"a{i}" for i in range(5)], [f"b{i}" for i in range(5)]]
-    cases = chosen_cases(gold, answers, [first, last], 4)
-    assert [case.predicted[0] for case in cases] == ["a2", "a4", "a3", "a1"]
-
-
-def test_the_sheet_has_its_numbers():
-    plot = tree_pictures([CASE], ("one", "two", "three"), "trees")
-    assert len(plot.figure.axes) == 4
-    texts = [{text.get_text() for text in axes.texts} for axes in plot.figure.axes]
-    assert {"NP*2,3", "S*3", "VP*3"} <= texts[0] and "VP?" in texts[2] and texts[3] == {"no parse"}
-    titles = [axes.get_title(loc="left") for axes in plot.figure.axes]
-    assert titles == ["right", "1: one", "2: two", "3: three"]
-    (sentence,) = plot.data["sentences"]
-    assert list(sentence) == ["right", "one", "two", "three"] and sentence["three"] is None
-
-
-def test_pictures_that_cannot_be():
-    with pytest.raises(ValueError, match="cases: got none"):
-        tree_pictures([], (), "")
-    with pytest.raises(ValueError, match="3 trees for 1 names"):
-        tree_pictures([CASE], ("one",), "")
-
-
 TEST = [*drawn_trees(1, 31), read_tree("(S (X (UH oh)) (UH no))")]
 """The last one has a tag that is not in the training trees."""
 
@@ -100,18 +70,12 @@ def options(tmp_path_factory):
     )  # fmt: skip
 
 
-def methods(rows):
-    return [Method(*row["method"]) for row in rows]
-
-
 def test_every_training_is_there_and_solved(outcome):
     rows, swept = outcome.numbers["rows"], outcome.numbers["sweep"]
-    assert [method.label for method in methods(rows)] == [
-        "pcfg",
-        "log_linear, C' = 1",
-        "svm2_margin, node_f1, C' = 1",
-    ]
-    assert [method.c_over_n for method in methods(swept)] == [0.1, 1] * 2
+    assert [Method(*row["method"]).label for row in rows] == [
+        "pcfg", "log_linear, C' = 1", "svm2_margin, node_f1, C' = 1",
+    ]  # fmt: skip
+    assert [Method(*row["method"]).c_over_n for row in swept] == [0.1, 1] * 2
     for row in [*rows[1:], *swept]:
         own = row["numbers"]
         assert own["primal"] - own["dual"] >= -1e-5 * own["primal"]
@@ -125,35 +89,12 @@ def test_every_training_is_there_and_solved(outcome):
     for row in [*rows, *swept]:
         for part in ("train", "test"):
             assert all(0 <= figure <= 100 for figure in figures(row["numbers"], part))
-
-
-def test_what_the_grammar_lacks_is_reported(outcome):
-    for row in outcome.numbers["rows"]:
+    for row in rows:  # what the grammar lacks is reported
         train, test = row["numbers"]["train"], row["numbers"]["test"]
         assert (train["outside"], train["no_parse"]) == (0, 0)
         assert 1 <= test["no_parse"] <= test["outside"]
         assert test["answers"][-1] is None and test["summary"]["skipped"] == test["no_parse"]
         assert test["failures_counted"]["recall"] < test["summary"]["recall"]
-
-
-def test_files_and_tables(outcome):
-    names = [path.name for path in outcome.files]
-    assert names == [
-        "parsing.json", "parsing.csv", "parsing.png", "parsing.plot.csv", "parsing_sweep_f1.png",
-        "parsing_sweep_f1.plot.csv", "parsing_sweep_accuracy.png",
-        "parsing_sweep_accuracy.plot.csv", "parsing_trees.png", "parsing_trees.plot.json",
-    ]  # fmt: skip
-    content = strict_json(outcome.files[0])
-    assert len(content["rows"]) == 3 and len(content["tables"]) == 4
-    assert len(content["right"]) == len(TEST) and content["peak_memory_bytes"] > 0
-    table = outcome.table.rows
-    assert [row[:2] for row in table] == [
-        ["PCFG", "measured"],
-        ["log-linear", "measured"],
-        ["SVM2 Δm, node_f1", "measured"],
-    ]
-    shown = "".join(path.read_text() for path in outcome.files if path.suffix == ".csv")
-    assert "paper" not in shown
 
 
 def test_the_paper_stands_beside_its_own_sentences(outcome, options):
@@ -173,17 +114,8 @@ def test_the_paper_stands_beside_its_own_sentences(outcome, options):
     assert [row[1] for row in efficiency.rows].count("paper") == 3
     plot = make_plots(papers, sets, rows, [])["parsing"]
     assert {"test F1, paper", "test accuracy, paper"} <= set(plot.data.columns)
-    for other in (options, papers.replace(longest=9), papers.replace(terminals="words")):
+    for other in (options, papers.replace(longest=9)):
         assert not paper_of(other)
-
-
-def test_resuming_reads_what_is_there(outcome, options, monkeypatch):
-    def refuse(*_):
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(parsing, "train_svm", refuse)
-    again = parsing.run(options.replace(resume=True, pictures=0))
-    assert again.table == outcome.table
 
 
 def test_readings_of_C():
@@ -266,24 +198,3 @@ def test_tags_and_frequent_words_are_features_of_tokens(options):
     tokens = both.train.inputs.tokens[0]
     terminals = [data.grammar.terminals[number] for number in tokens[:, 0]]
     assert tuple(terminals) == tags(data.train.trees[0]) and (tokens[:, 1] >= V).all()
-
-
-def test_own_treebank_of_ldc(tmp_path):
-    trees = drawn_trees(2, 22)
-    for section, tree in zip(range(1, 23), trees, strict=True):
-        folder = tmp_path / f"{section:02d}"
-        folder.mkdir()
-        write_trees(folder / f"wsj_{section:02d}01.mrg", [tree])
-    found = load_treebank(Options(corpus="ldc", path=str(tmp_path)))
-    assert found.train == tuple(trees[1:21]) and found.test == (trees[21],)
-    with pytest.raises(ValueError, match="path: --corpus=ldc needs"):
-        load_treebank(Options(corpus="ldc"))
-
-
-def test_grammar_flags(options):
-    trees = load_treebank(options).train
-    full = grammar_of(trees, options.replace(memory=-1))
-    word = grammar_of(trees, options.replace(terminals="words", rare=0, branching="left"))
-    assert full.binarisation.memory is None and full.unknown_words is None
-    assert "dog" in word.terminals and word.binarisation.branching == "left"
-    assert len(load_treebank(options.replace(sentences=5)).train) == 5

@@ -13,7 +13,7 @@ from experiments.lib import common
 from experiments.parts_of_speech import Options
 from jaxstruct import Status
 from jaxstruct.data.conll import Sentence
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import QUIET
 
 LEXICON = {"D": ["the", "a"], "N": ["dog", "cat", "can"], "V": ["sees", "can", "runs"]}
 FOLLOWS = {"D": "N", "N": "V", "V": "D"}
@@ -52,23 +52,8 @@ def test_every_machine_is_measured(outcome: common.Outcome) -> None:
     assert outcome.numbers["tags"] == ["D", "N", "V"]
 
 
-def test_files_and_notes(outcome: common.Outcome) -> None:
-    names = {path.name for path in outcome.files}
-    assert {"parts_of_speech_wsj.json", "parts_of_speech_wsj.csv"} <= names
-    assert len(strict_json(outcome.files[0])["rows"]) == 8
-    assert any("20 sentences to train, 10 of" in note for note in outcome.table.notes)
-
-
 def test_sentences_of_a_part_with_their_tags() -> None:
     text = "(S (NP (DT the) (NN dog)) (NP-SBJ (-NONE- *T*)) (VP (VBZ runs)))"
     files = [TreebankFile("a", "01", text), TreebankFile("b", "00", "(S (X y))")]
     (one,) = parts._sentences(files, "01")
     assert one == Sentence(("the", "dog", "runs"), (), ("DT", "NN", "VBZ"))
-
-
-@pytest.mark.thorough
-def test_only_the_methods_asked_for() -> None:
-    names = [m.names for m in parts.machines(Options(methods=("perceptron", "word")))]
-    assert names == [("commonest tag of the word",), ("perceptron", "perceptron, averaged")]
-    with pytest.raises(ValueError, match="methods"):
-        parts.run(Options(methods=("guess",)))

@@ -8,9 +8,8 @@ import pytest
 from experiments import ranking
 from experiments.lib import common
 from experiments.ranking import Options
-from tests.experiments.corpora.test_lambdarank import archive
-from tests.experiments.scripts import QUIET, strict_json
-from tests.lib.refusals import refused
+from tests.experiments.corpora.packed import lambdarank
+from tests.experiments.scripts import QUIET
 
 
 def drawn(random, n: int) -> tuple[str, str]:
@@ -30,7 +29,7 @@ def options(tmp_path_factory) -> Options:
     folder, random = tmp_path_factory.mktemp("ranking"), np.random.default_rng(0)
     train, test = drawn(random, 30), drawn(random, 20)
     parts = {"rank.train": train[0], "rank.train.query": train[1], "rank.test": test[0]}
-    path = archive(folder / "queries", **parts, **{"rank.test.query": test[1]})
+    path = lambdarank(folder / "queries", **parts, **{"rank.test.query": test[1]})
     return Options(
         path=str(path), output=str(folder), methods=("ndcg", "pairs"), splits=2, folds=2,
         c_over_n=("0.1",), tolerance=1e-2, apart=False, **QUIET,
@@ -45,16 +44,3 @@ def test_both_machines_rank(outcome: common.Outcome) -> None:
     for row in rows:
         assert 90 < row["ndcg"][9] <= 100 and 80 < row["map"] <= 100
     assert rows[0]["status"] == "CONVERGED" and rows[2]["chosen"] in ranking.C_OF_PAIRS
-
-
-def test_tables_and_pictures_are_written(outcome: common.Outcome) -> None:
-    (path,) = (path for path in outcome.files if path.name == "ranking.plot.json")
-    shown = strict_json(path)
-    assert set(shown["ndcg"]) == {"ndcg", "pairs"} and len(shown["ndcg"]["ndcg"]) == 15
-    assert {"ranking.json", "ranking.csv", "ranking.png"} < {path.name for path in outcome.files}
-
-
-def test_lightgbm_that_is_not_there_is_said(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(ranking.importlib.util, "find_spec", lambda _: None)
-    own = Options(methods=("lightgbm",), output=str(tmp_path), compilation_cache=False)
-    refused("which is not installed: pip install lightgbm", ranking.run, own)

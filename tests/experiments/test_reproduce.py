@@ -19,8 +19,7 @@ from experiments.lib import common
 from experiments.lib.report import Table
 from experiments.reproduce import command as reproduce
 from experiments.reproduce.command import EXPERIMENTS, SHORT, Experiment, Options, chosen_of
-from experiments.reproduce.overview import Course
-from experiments.reproduce.verdicts import VERDICTS, verdict
+from experiments.reproduce.overview import VERDICTS, Course, verdict
 from tests.experiments.scripts import QUIET, strict_json
 
 
@@ -137,15 +136,6 @@ def test_the_list_has_every_experiment_and_command_in_lines_that_fit(no_corpora,
     assert float(rows["digits"]) < 0.5  # the minutes of a long run say nothing of it
 
 
-def test_a_run_tells_how_far_it_is(options, capsys):
-    reproduce.run(options, [stub("a"), stub("b")])
-    printed = capsys.readouterr().out
-    assert "=== 1/2 a (0 s so far, about 6 min left)" in printed
-    assert "=== 2/2 b (0 s so far, about" in printed
-    reproduce.run(options.replace(quick=True), [stub("c", quick={})])
-    assert "=== 1/1 c (0 s so far, about" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize("pace", [1 / 3, 1.0, 3.0])
 def test_the_time_left_is_right_within_half_from_the_second_table_on(quick, pace):
@@ -206,35 +196,6 @@ def test_resume_makes_only_what_is_not_there(options, tmp_path, capsys):
     assert calls[6:] == ["a"]
 
 
-def test_a_run_of_others_or_one_cut_short_leaves_the_tables_that_are_there(options, tmp_path):
-    calls = []
-
-    def experiments(**errors):
-        named = [stub(name, calls=calls, error=errors.get(name)) for name in "abc"]
-        return [each._replace(run=with_file(each.run, tmp_path)) for each in named]
-
-    reproduce.run(options, experiments())
-    reproduce.run(options.replace(only=("b",)), experiments())
-    reproduce.run(options, experiments(a=KeyboardInterrupt()))
-    reproduce.run(options.replace(only=("c",)), experiments(c=RuntimeError()))
-    assert len(calls) == 6
-    found = statuses(reproduce.run(options.replace(resume=True), experiments()))
-    assert found == {"a": "done before", "b": "done before", "c": "done"}
-    assert statuses(reproduce.run(options.replace(resume=True), experiments())) == {
-        name: "done before" for name in "abc"
-    }
-
-
-def with_file(run, folder):
-    def made(options):
-        outcome = run(options)
-        path = folder / outcome.files[0]
-        path.write_text("{}")
-        return outcome._replace(files=(path,))
-
-    return made
-
-
 def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
     def cut(given):
         kept = strict_json(tmp_path / "out" / "reproduce.stopped.json")
@@ -253,17 +214,6 @@ def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
 def test_the_exit_code_tells_how_a_run_ended(options, monkeypatch, error, code):
     monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=error)],))
     assert reproduce.main(options) == code
-
-
-def test_ctrl_c_keeps_the_tables_that_are_done_and_prints_the_summary(options, capsys):
-    stopped = common.Stopped(["b.stopped.json"])
-    experiments = [stub("a"), stub("b", error=stopped), stub("c", error=RuntimeError())]
-    outcome = reproduce.run(options, experiments)
-    assert statuses(outcome) == {"a": "done", "b": "stopped", "c": "not begun"}
-    assert "b.stopped.json" in outcome.numbers["experiments"][1]["detail"]
-    printed = capsys.readouterr()
-    assert "Summary" in printed.out and "not begun" in printed.out and not printed.err
-    assert strict_json(outcome.files[0])["stopped"] is True
 
 
 def test_the_exit_code_tells_that_nothing_was_made(no_corpora, tmp_path, capsys):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from experiments.lib import common
-from experiments.reranking import command, trees
-from experiments.reranking.command import Options, against_one_best, described, oracle
+from experiments.reranking import trees
+from experiments.reranking.command import Options, against_one_best
 from experiments.reranking.lists import (
     Lists,
     folds_of,
@@ -19,7 +19,7 @@ from experiments.reranking.lists import (
     told_apart,
     with_lists,
 )
-from experiments.reranking.trees import height, one_minus_f1, parents, parents_and_shapes
+from experiments.reranking.trees import one_minus_f1, parents
 from experiments.reranking.words import (
     EDGE,
     chosen_words,
@@ -28,12 +28,11 @@ from experiments.reranking.words import (
     measures,
     wrong_letters,
 )
-from experiments.tasks.handwriting import load, spell
-from experiments.tasks.letter_machines import chain_problem, read_words
+from experiments.tasks.handwriting import chain_problem, load, read_words, spell
 from jaxstruct.trees.phrases.bracketing import read_tree
 from tests.experiments.handwriting_cases import random_words, write_letter_data
 from tests.experiments.parsing_cases import drawn_trees, write_trees
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import QUIET
 
 LISTS = Lists(
     [["ab", "aa"], ["b"], ["ab", "bb", "ba"]], [[5.0, 3.0], [1.0], [0.0, -2.0, -4.0]],
@@ -53,7 +52,7 @@ def test_inputs_hold_the_base_score_and_known_features() -> None:
     """F less the best F in deviations; "b" is seen in two lists, "a" too, nothing else."""
     features = read_features(LISTS, letters)
     assert features[1] == [{}]  # one candidate: nothing to distinguish
-    index = index_features(LISTS, features, 2, 3.0)
+    index = index_features(LISTS, features, 2)
     gaps = np.array([-2.0, -2.0, -4.0])
     assert set(index.places) == {"a", "b"} and index.deviation == gaps.std() and index.size == 3
     x = inputs_of(index, LISTS, features, "float64")
@@ -62,10 +61,10 @@ def test_inputs_hold_the_base_score_and_known_features() -> None:
     rows = np.arange(6)[:, None], x.features.indices.rows
     dense[rows] = x.features.values.rows
     a, b = index.places["a"], index.places["b"]
-    np.testing.assert_allclose(dense[:, 0], 3 * np.array([0, -2, 0, 0, -2, -4]) / gaps.std())
+    np.testing.assert_allclose(dense[:, 0], np.array([0, -2, 0, 0, -2, -4]) / gaps.std())
     np.testing.assert_array_equal(dense[:, a], [1, 2, 0, 1, 0, 1])
     np.testing.assert_array_equal(dense[:, b], [1, 0, 0, 1, 2, 1])
-    assert index_features(LISTS, features, 3, 1.0).places == {}
+    assert index_features(LISTS, features, 3).places == {}
 
 
 def test_targets_and_places() -> None:
@@ -73,15 +72,6 @@ def test_targets_and_places() -> None:
     assert places_of(LISTS, np.array([1, 2, 5])) == [1, 0, 2]
     empty = LISTS._replace(outputs=[["ab", "aa"], [], ["ab"]])
     assert with_lists(empty).tolist() == [0, 2]
-
-
-def test_folds_come_back_in_order() -> None:
-    folds = folds_of(7, 3, 1)
-    for others, held in folds:
-        assert sorted([*others, *held]) == list(range(7)) and not set(others) & set(held)
-    every = Lists(*([i * 10 + j for i in range(7)] for j in range(4)))
-    back = joined([(held, every.take(held)) for _, held in folds])
-    assert [list(column) for column in back] == [list(column) for column in every]
 
 
 def test_runs_of_letters() -> None:
@@ -121,14 +111,12 @@ def test_the_best_of_k_is_what_is_predicted(letter_data: str) -> None:
 
 def test_new_texts_are_in_no_training_word(letter_data: str) -> None:
     data = load(letter_data, "float32")
-    options = Options(letter_data=letter_data, train_folds=("0", "1"), new_texts=0.3)
+    options = Options(letter_data=letter_data, train_folds=("0", "1"))
     train, test = chosen_words(options, data, new=True)
     texts = [{tuple(word) for word in spell(data, part)} for part in (train, test)]
     assert texts[0] and texts[1] and not texts[0] & texts[1]
     every, rest = chosen_words(options, data, new=False)
     assert len(every) + len(rest) == 24 and set(train) < set(every) and set(test) <= set(rest)
-    with pytest.raises(ValueError, match="new_texts: got 1, which leaves 0 words to train on"):
-        chosen_words(options.replace(new_texts=1), data, new=True)
 
 
 RIGHT = read_tree("(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (PRP it))))")
@@ -144,15 +132,6 @@ def test_rules_with_the_constituent_above() -> None:
     assert sum(value for name, value in found.items() if name[0] == "rule") == 4
 
 
-def test_heights_widths_and_edges() -> None:
-    found = parents_and_shapes(RIGHT)
-    assert height(RIGHT) == 3 and found["height of the tree", 3] == 1
-    assert found["height", "VP", 2] == 1 and found["width", "VP", 2] == 1
-    assert found["edges", "S", "DT", "PRP"] == 1 and found["right branch", 3] == 1
-    assert found["first", "S", "NP", "DT"] == 1 and found["tags", "NP", ("PRP",)] == 1
-    assert ("tags", "S", ("DT", "NN", "VBD", "PRP")) not in found
-
-
 def test_costs_and_figures() -> None:
     """FLAT misses one of four constituents: F1 = 2 * 3 / 7."""
     assert one_minus_f1(RIGHT, RIGHT) == 0
@@ -163,27 +142,9 @@ def test_costs_and_figures() -> None:
     assert whole == 50 and f1 == pytest.approx(100 * 2 * 4 / (8 + 4))
 
 
-THREE = Lists([["a", "b"], [], ["c"]], [[1.0, 0.0], [], [0.0]], [[1.0, 0.0], [], [0.5]], [*"bdd"])
-
-
-def test_the_oracle_and_the_sizes() -> None:
-    assert oracle(THREE) == [1, 0, 0]
-    found = described(THREE, THREE)["test"]
-    assert found == {
-        "inputs": 3, "without candidates": 1, "mean length": 1.0, "with the true output": 1 / 3,
-    }  # fmt: skip
-
-
-def test_against_the_one_best() -> None:
-    """Six better, one worse, one neither: 2 (1 + 7) / 2^7."""
-    costs = [(1.0, 0.0)] * 6 + [(0.0, 0.5), (1.0, 1.0)]
-    assert against_one_best({"costs": costs}) == [6, 1, "0.12"]
-    assert against_one_best({"costs": []}) == [0, 0, "1"]
-    assert against_one_best({"costs": [(1.0, 0.0)] * 3000}) == [3000, 0, "< 1e-300"]
-    assert against_one_best({}) == [None] * 3
-
-
-def options_in(folder, **changes) -> Options:
+@pytest.fixture(scope="module")
+def options(tmp_path_factory) -> Options:
+    folder = tmp_path_factory.mktemp("reranking")
     write_letter_data(folder / "letter.data", random_words())
     return Options(
         tasks=("words", "trees"), machines=("svm1_margin", "perceptron"), k_words=3, k_trees=2,
@@ -191,12 +152,7 @@ def options_in(folder, **changes) -> Options:
         train_trees=write_trees(folder / "train.mrg", drawn_trees(0, 40)),
         test_trees=write_trees(folder / "test.mrg", drawn_trees(1, 30)),
         c_path=("0.01", "0.1"), least_seen=1, output=str(folder), **QUIET,
-    ).replace(**changes)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def options(tmp_path_factory) -> Options:
-    return options_in(tmp_path_factory.mktemp("reranking"))
+    )  # fmt: skip
 
 
 def test_no_machine_beats_the_list(outcome: common.Outcome) -> None:
@@ -221,25 +177,24 @@ def test_no_machine_beats_the_list(outcome: common.Outcome) -> None:
     lists = outcome.numbers["lists"]
     assert lists["words"]["train"]["inputs"] == 16 and lists["words"]["test"]["inputs"] == 8
     assert lists["trees"]["train"]["inputs"] == 40
-
-
-def test_trees_gain_what_the_grammar_cannot_say(outcome: common.Outcome) -> None:
-    """A noun phrase that is a pronoun takes no prepositional phrase: a rule and the one above."""
-    first, best, svm, _ = (row for row in outcome.numbers["rows"] if row["task"] == "trees")
+    # A noun phrase that is a pronoun takes no prepositional phrase: a rule and the one above.
+    first, best, svm, _ = (row for row in rows if row["task"] == "trees")
     assert first["second"] < svm["second"] <= best["second"]
 
 
-def test_the_table_and_the_pictures_are_written(outcome: common.Outcome) -> None:
-    assert {path.name for path in outcome.files} == {
-        "reranking.json", "reranking.csv", "reranking_words.png", "reranking_words.plot.csv",
-        "reranking_trees.png", "reranking_trees.plot.csv",
-    }  # fmt: skip
-    assert len(strict_json(outcome.files[0])["rows"]) == 8
-    assert outcome.table.rows[0][5:8] == [None] * 3
+def test_folds_come_back_in_order() -> None:
+    folds = folds_of(7, 3, 1)
+    for others, held in folds:
+        assert sorted([*others, *held]) == list(range(7)) and not set(others) & set(held)
+    every = Lists(*([i * 10 + j for i in range(7)] for j in range(4)))
+    back = joined([(held, every.take(held)) for _, held in folds])
+    assert [list(column) for column in back] == [list(column) for column in every]
 
 
-def test_what_is_refused(tmp_path) -> None:
-    with pytest.raises(ValueError, match="give both files, or neither"):
-        command.run(options_in(tmp_path, test_trees=None))
-    with pytest.raises(ValueError, match="held_out: got 1.0, which holds out"):
-        command.run(options_in(tmp_path, held_out=1.0, tasks=("words",)))
+def test_against_the_one_best() -> None:
+    """Six better, one worse, one neither: 2 (1 + 7) / 2^7."""
+    costs = [(1.0, 0.0)] * 6 + [(0.0, 0.5), (1.0, 1.0)]
+    assert against_one_best({"costs": costs}) == [6, 1, "0.12"]
+    assert against_one_best({"costs": []}) == [0, 0, "1"]
+    assert against_one_best({"costs": [(1.0, 0.0)] * 3000}) == [3000, 0, "< 1e-300"]
+    assert against_one_best({}) == [None] * 3

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.corpora.snakes import Snakes, load_snakes
+from experiments.corpora.snakes import Snakes
 from experiments.lib import common
 from experiments.snakes import Options, chosen_grids
 from experiments.tasks.snakes import errors, grids_of, palette_of, problem_of
 from jaxstruct import Ragged, predict
-from jaxstruct.data.errors import MalformedFile
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import QUIET
 
 COLOURS = np.array([[0, 0, 255], [255, 0, 0], [0, 255, 0]], np.uint8)
 
@@ -54,13 +53,6 @@ def test_windows_of_both_ends_find_the_snakes(outcome: common.Outcome) -> None:
         assert row["seconds"] > 0 and row["oracle_calls"] >= 12
 
 
-def test_table_and_pictures_are_written(outcome: common.Outcome) -> None:
-    names = {path.name for path in outcome.files}
-    assert {"snakes.json", "snakes.csv", "snakes_windows_1.png"} <= names
-    assert strict_json(outcome.files[0])["rows"][0]["features"] == "windows"
-    assert all(row[-3] is None for row in outcome.table.rows)  # no published figure of own data
-
-
 def test_features_written_down() -> None:
     part = drawn(3, 2)
     grids = grids_of(part, palette_of(part.pixels))
@@ -89,9 +81,3 @@ def test_errors_and_the_grids_shown_first() -> None:
     read = Ragged(read, grids.y.offsets, -1)
     assert errors(grids.y, read) == pytest.approx((100 / len(grids.y.rows), 100 / 3))
     assert chosen_grids(grids, read, 2) == [1, 0]
-
-
-def test_another_file_is_refused(tmp_path) -> None:
-    path = write(tmp_path / "own.npz", drawn(0, 2)._replace(labels=np.zeros(3, int)), drawn(1, 2))
-    with pytest.raises(MalformedFile, match="train_pixels and train_labels"):
-        load_snakes(path)

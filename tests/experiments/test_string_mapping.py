@@ -7,13 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from experiments import string_mapping
 from experiments.lib import common
-from experiments.string_mapping import command as string_mapping
-from experiments.string_mapping.command import Options
-from experiments.string_mapping.methods import METHODS, Machine, predicted
+from experiments.string_mapping import METHODS, Machine, Options, predicted
 from experiments.tasks.string_pairs import (
     ALPHABET,
-    TARGETS,
     Kernels,
     Pairs,
     draw_output,
@@ -21,7 +19,7 @@ from experiments.tasks.string_pairs import (
     kernels_of,
     transitions,
 )
-from tests.experiments.scripts import QUIET, strict_json
+from tests.experiments.scripts import options_of
 
 DRAWN = draw_pairs(3000, 0)
 
@@ -59,18 +57,6 @@ def test_output_lengths_are_those_of_two_turns(noise: str, first: dict) -> None:
     np.testing.assert_allclose(lengths_of(noise), want, atol=0.03)
 
 
-def test_without_a_change_the_output_is_the_target() -> None:
-    outputs = Counter(zip(DRAWN.classes.tolist(), DRAWN.outputs, strict=True))
-    for kind, target in enumerate(TARGETS):
-        share = outputs[kind, target] / np.sum(DRAWN.classes == kind)
-        assert 0.3 <= share + 0.03 and share < 0.45  # .55 * .55, and changes that undo changes
-
-
-def test_a_seed_repeats_a_draw() -> None:
-    assert draw_pairs(5, 3).outputs == draw_pairs(5, 3).outputs
-    assert draw_pairs(5, 3).inputs != draw_pairs(5, 4).inputs
-
-
 MACHINE = Machine(1000.0, 0.0, tolerance=1e-2, seed=0, solver_seed=0, dtype="float32")
 INPUTS = ["abcabcabca", "cdcdcdcdcd", "aaaaaaaaaa", "abcabcabcc", "cdcdcdcddd", "aaaaaaaaab"] * 3
 OUTPUTS = ["abad", "aabc", "bbbb", "abad", "aabc", "bbbb"] * 3
@@ -94,20 +80,6 @@ def test_strings_that_are_told_apart_are_read(own: Kernels, name: str) -> None:
         assert detail
 
 
-def test_another_training_set_of_the_same_sizes_compiles_nothing(own: Kernels) -> None:
-    predicted("SVM2", own, TRAIN, TEST, MACHINE)
-    detail = predicted("SVM2", own, TRAIN + 3, TEST, MACHINE)[1]
-    assert detail["compilations"] == 0
-
-
-def test_a_gaussian_serves_the_machines_too(own: Kernels) -> None:
-    machine = MACHINE._replace(sigma=1.0)
-    found, detail = predicted("SVM2 Δm", own, TRAIN, TEST, machine)
-    np.testing.assert_array_equal(found, own.numbers[TEST])
-    plain = predicted("SVM2 Δm", own, TRAIN, TEST, MACHINE)[1]
-    assert detail["status"] == "CONVERGED" and detail["primal"] != plain["primal"]
-
-
 def test_short_outputs_are_like_themselves_or_like_nothing() -> None:
     pairs = Pairs(["abcabcabca"] * 3, ["ab", "abad", "ba"], np.zeros(3, int))
     own, none = (kernels_of(pairs, 0.01, (3, 3), short) for short in ("own", "none"))
@@ -118,17 +90,10 @@ def test_short_outputs_are_like_themselves_or_like_nothing() -> None:
         assert not kernels.outputs[3:].any()
 
 
-def options_in(folder, **changes) -> Options:
-    return Options(
-        strings=40, folds=2, repeats=1, reading_repeats=1, readings=("C / n = 1",),
-        methods=("baseline", "k-NN", "KDE", "SVM2 Δm"),
-        output=str(folder), **QUIET,
-    ).replace(**changes)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def options(tmp_path_factory) -> Options:
-    return options_in(tmp_path_factory.mktemp("string_mapping"))
+options = options_of(
+    Options, strings=40, folds=2, repeats=1, reading_repeats=1, readings=("C / n = 1",),
+    methods=("baseline", "k-NN", "KDE", "SVM2 Δm"),
+)  # fmt: skip
 
 
 def test_rows_have_every_fold_and_measure(outcome: common.Outcome) -> None:
@@ -154,17 +119,6 @@ def test_a_reading_changes_what_it_says(outcome: common.Outcome) -> None:
             assert row["errors"] == other["errors"]
 
 
-def test_tables_are_written(outcome: common.Outcome) -> None:
-    names = {path.name for path in outcome.files}
-    stems = ("string_mapping.json", "string_mapping_readings.json")
-    assert names >= {*stems, "string_mapping.csv", "string_mapping_readings.csv"}
-    assert {"string_mapping.png", "string_mapping.plot.csv"} <= names
-    for path in outcome.files:
-        if path.name in stems:
-            assert len(strict_json(path)["rows"]) == 4
-    assert outcome.table.rows[0][1] == "0.903 ± 0.026"
-
-
 def test_data_sets_are_compared_one_by_one() -> None:
     errors = np.array([[[0.1], [0.3]], [[0.4], [0.4]], [[0.5], [0.6]]])  # means .2, .4, .55
     best = {"method": "KDE", "errors": errors}
@@ -172,8 +126,3 @@ def test_data_sets_are_compared_one_by_one() -> None:
     assert string_mapping._behind([other, best], other, 0) == "1 of 3"
     assert string_mapping._behind([other, best], best, 0) is None
     assert string_mapping._behind([other], other, 0) is None
-
-
-def test_distances_are_in_deviations_of_the_thesis() -> None:
-    means = {"KDE": 0.813 + 0.078, "SVM2": 0.723 - 2 * 0.089}
-    assert string_mapping._distance(means) == pytest.approx(np.sqrt((1 + 4) / 2))

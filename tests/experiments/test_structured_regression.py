@@ -14,15 +14,16 @@ from sklearn.svm import SVR
 import jaxstruct as js
 from experiments.lib import common
 from experiments.structured_regression.command import Options
-from experiments.structured_regression.machines import drawn_series, linear_svr, windows
-from experiments.structured_regression.structure import (
+from experiments.structured_regression.machines import (
     SIGNS,
     RealInput,
     Theta,
+    drawn_series,
     in_units,
+    linear_svr,
     real_chain,
 )
-from tests.experiments.scripts import options_of, strict_json
+from tests.experiments.scripts import options_of
 from tests.truth.interior_point import solve_qp
 
 T, UNIT, STEP, EPSILON = 5, 0.25, 0.5, 0.25
@@ -90,15 +91,6 @@ def test_oracles_are_the_best_of_all_outputs(dtype: str) -> None:
     ties = slack == 0
     assert ties.sum() > 50
     np.testing.assert_array_equal(rivals[ties], y[ties])  # of equals the truth
-
-
-def test_slack_of_a_token_is_the_epsilon_insensitive_loss() -> None:
-    theta, y = drawn_cases("float64")
-    for i in range(200):
-        f, true = theta.values[i, 0], UNIT * y[i, 0]
-        one = Theta(np.array([f]), theta.coupling[i], np.int32(1))
-        want = STEP * max(0.0, abs(f - true) - EPSILON)
-        assert best_values(one, y[i])[1] == want
 
 
 def drawn_chains(n: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -177,11 +169,6 @@ def test_series_have_the_correlations_they_say() -> None:
         assert abs(stays - 0.8) < 0.02 if kind == "jumps" else stays == 0
 
 
-def test_windows_repeat_the_ends() -> None:
-    want = [[1, 1, 2, 1], [1, 2, 3, 1], [2, 3, 3, 1]]
-    np.testing.assert_array_equal(windows(np.array([[1.0, 2, 3]]), 1)[0], want)
-
-
 options = options_of(
     Options, series=("jumps",), methods=("tokens", "windows", "structured"), repeats=2, train=5,
     choose=3, test=6, length=20, c=("10",), steps=("1",),
@@ -195,15 +182,3 @@ def test_neighbours_help(outcome: common.Outcome) -> None:
         assert structured["error"] < tokens["error"]
         assert structured["status"] is js.Status.CONVERGED
         assert 0 <= structured["gap"] <= 1e-3 * structured["primal"]
-
-
-def test_tables_and_pictures_are_written(outcome: common.Outcome) -> None:
-    stems = {"structured_regression.json", "structured_regression_agreement.json"}
-    names = {path.name for path in outcome.files}
-    assert names >= {*stems, "structured_regression_jumps.png"}
-    (path,) = (
-        path for path in outcome.files if path.name == "structured_regression_agreement.json"
-    )
-    rows = strict_json(path)["rows"]
-    assert [row["machine"] for row in rows] == 2 * ["jaxstruct", "liblinear", "libsvm"]
-    assert max(row["apart"] for row in rows) < 1e-4

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,25 +12,20 @@ import pytest
 from experiments.corpora.conll2002 import load_conll2002
 from experiments.tasks.token_features import (
     FeatureOptions,
+    TokenRows,
     fit_token_index,
     token_features,
     token_rows,
 )
-from jaxstruct.core.feature_encoding import fit_index
+from jaxstruct.core.feature_encoding import FeatureIndex, fit_index
 from jaxstruct.data.conll import Sentence
-from tests.experiments.slow_features import count_features, index_features
-from tests.lib.refusals import refused
 
 ALONE = FeatureOptions(affixes=0, window=0)
 
 
-def _sentence(text: str, tags: str = "") -> Sentence:
+def _of(text: str, options: FeatureOptions) -> list[set[str]]:
     words = tuple(text.split(" "))
-    return Sentence(words, (tuple(tags.split(" ")),) if tags else (), ("O",) * len(words))
-
-
-def _of(text: str, options: FeatureOptions, tags: str = "") -> list[set[str]]:
-    (tokens,) = token_features([_sentence(text, tags)], options)
+    (tokens,) = token_features([Sentence(words, (), ("O",) * len(words))], options)
     assert all(len(set(token)) == len(token) for token in tokens)
     return [set(token) for token in tokens]
 
@@ -94,63 +91,38 @@ def test_window() -> None:
     assert {"begin[-2]", "begin[-1]", "end[+1]", "end[+2]"} < short
 
 
-def test_neighbours_stop_at_sentences() -> None:
-    apart = token_features([_sentence("a b"), _sentence("c")])
-    assert apart == [*token_features([_sentence("a b")]), *token_features([_sentence("c")])]
-
-
-def test_tags_only_if_asked() -> None:
-    """The same word under two tags keeps them apart."""
-    with_tags = FeatureOptions(affixes=0, window=1, tags=True)
-    tokens = _of("si si", with_tags, "C R")
-    assert {f for f in tokens[0] if "tag" in f} == {"tag[0]=C", "tag[+1]=R"}
-    assert {f for f in tokens[1] if "tag" in f} == {"tag[-1]=C", "tag[0]=R"}
-    assert not any("tag" in f for token in _of("si si", FeatureOptions(), "C R") for f in token)
-
-
-def test_errors() -> None:
-    with refused(r"options.affixes: got -1, expected at least 0"):
-        token_features([], FeatureOptions(affixes=-1))
-    with refused(r"options.window: got -1"):
-        fit_token_index([_sentence("a")], FeatureOptions(window=-1))
-    tagged, bare = _sentence("a", "N"), _sentence("b")
-    with refused(r"sentences\[1\]: has no column of tags"):
-        token_features([tagged, bare], FeatureOptions(tags=True))
-
-
 def _random_sentences(rng: np.random.Generator, number: int, words: list[str]) -> list[Sentence]:
-    made = []
-    for length in rng.integers(1, 7, number):
-        chosen = tuple(words[i] for i in rng.integers(0, len(words), length))
-        tags = tuple("NV"[i] for i in rng.integers(0, 2, length))
-        made.append(Sentence(chosen, (tags,), ("O",) * length))
-    return made
+    drawn = (tuple(rng.choice(words, length)) for length in rng.integers(1, 7, number))
+    return [Sentence(tuple(map(str, own)), (), ("O",) * len(own)) for own in drawn]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [FeatureOptions(*o) for o in itertools.product((0, 3, 4), (0, 1, 2), (False, True))],
-    ids=lambda o: f"affixes{o.affixes}-window{o.window}-tags{o.tags}",
-)
+def slow_rows(index: FeatureIndex, sentences: Sequence[Any]) -> TokenRows:
+    """The columns of every token's features, one token after the other; unknown ones dropped."""
+    tokens = [set(token) for sentence in sentences for token in sentence]
+    known = [sorted(index.columns[name] for name in own if name in index.columns) for own in tokens]
+    return TokenRows(
+        np.array([column for own in known for column in own], np.int32),
+        np.cumsum([0, *map(len, known)]), np.cumsum([0, *map(len, sentences)]),
+        index.number_of_features, sum(map(len, tokens)) - sum(map(len, known)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [FeatureOptions(*o) for o in ((0, 0), (3, 2), (4, 1))])
 def test_rows_against_strings(options: FeatureOptions) -> None:
     """The interned way gives the same index and the same rows as the strings, unknown included."""
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abAB1-."), rng.integers(1, 7))) for _ in range(40)]
     train = _random_sentences(rng, 30, words[:25])
     test = _random_sentences(rng, 30, words)
-    for min_count in (1, 4):
-        index = fit_token_index(train, options, min_count=min_count)
-        assert index == fit_index(
-            count_features(token_features(train, options)), min_count=min_count
-        )
-        for sentences in (train, test):
-            rows = token_rows(sentences, index, options)
-            slow = index_features(index, token_features(sentences, options))
-            for fast_field, slow_field in zip(rows, slow, strict=True):
-                assert np.array_equal(fast_field, slow_field)
-                if isinstance(slow_field, np.ndarray):
-                    assert fast_field.dtype == slow_field.dtype
-        assert rows.unknown > 0
+    index, strings = fit_token_index(train, options), token_features(train, options)
+    counts = Counter(name for sentence in strings for token in sentence for name in set(token))
+    assert index == fit_index(counts)
+    for sentences in (train, test):
+        rows = token_rows(sentences, index, options)
+        slow = slow_rows(index, token_features(sentences, options))
+        for fast_field, slow_field in zip(rows, slow, strict=True):
+            np.testing.assert_array_equal(fast_field, slow_field, strict=True)
+    assert rows.unknown > 0
 
 
 def test_chunks(monkeypatch) -> None:
@@ -164,26 +136,12 @@ def test_chunks(monkeypatch) -> None:
         assert np.array_equal(a, b)
 
 
-def test_no_sentences_and_nothing_known() -> None:
-    index = fit_token_index([_sentence("a b")], FeatureOptions(affixes=0, window=0))
-    empty = token_rows([], index)
-    assert empty.indices.dtype == np.int32 and empty.unknown == 0
-    assert empty.token_offsets.tolist() == empty.sentence_offsets.tolist() == [0]
-    assert token_features([]) == []
-    strange = fit_index({"no such feature": 1})
-    rows = token_rows([_sentence("a b")], strange, ALONE)
-    assert rows.token_offsets.tolist() == [0, 0, 0] and rows.unknown == 8
-
-
 def test_real_corpus(require_corpus) -> None:
-    """The first 300 sentences by both ways; later ones have unknown features."""
+    """The first 300 sentences have 8541 tokens; later ones have unknown features."""
     require_corpus("conll2002", "conll2002.zip")
     train = load_conll2002("esp").train
-    first = train[:300]
-    index = fit_token_index(first)
-    rows = token_rows(first, index)
-    slow = index_features(index, token_features(first))
-    assert all(np.array_equal(a, b) for a, b in zip(rows, slow, strict=True))
+    index = fit_token_index(train[:300])
+    rows = token_rows(train[:300], index)
     assert rows.unknown == 0 and len(rows.token_offsets) == 8541 + 1
     later = token_rows(train[300:400], index)
     assert later.unknown > 0 and 8 < np.diff(later.token_offsets).mean() < 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
@@ -113,10 +112,6 @@ def test_perturbed_losses_work_and_sums_are_refused():
     check_perturbed_loss_falls(data, "weights")
     with refused("problem has no marginals: sums over rankings are not computed"):
         js.confidence.marginals(data.problem, data.problem.initial_weights, data.inputs)
-
-
-def f_loss(tp, fp, fn, tn, beta):
-    return 1 - (1 + beta**2) * tp / jnp.maximum((1 + beta**2) * tp + beta**2 * fn + fp, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,22 @@
-"""Downloads are verified before they get their name, and failures say what to do."""
+"""Downloads are verified before they get their name, corpora are built, failures say what to do."""
 
 from __future__ import annotations
 
+import gzip
+import os
 import socket
-import time
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from experiments.corpora import archives, fetching, registry
+from experiments.corpora import archives, fetching, locate, registry
 from experiments.corpora.errors import ChecksumMismatch, CorpusMissing, CorruptArchive, FetchError
-from tests.experiments.corpora.packed import zipped
+from experiments.corpora.fetching import rebuild
+from experiments.corpora.ocr_letters import load_ocr_letters
+from jaxstruct.data.errors import MalformedFile
+from tests.experiments.corpora.packed import letter_data, letter_lines, zipped
 from tests.lib.refusals import refused
 
 BODY = bytes(range(256)) * 1000  # several chunks
@@ -29,18 +35,9 @@ def test_fetch_places_verified_files_once(register, server, tmp_path) -> None:
     assert _files_below(tmp_path) == {"toy/a.bin", "toy/sub/b.txt"}
     assert fetching.fetch("toy", tmp_path) == paths
     assert server.hits == ["/a.bin", "/sub/b.txt"]
-
-
-def test_fetch_replaces_a_damaged_file(register, server, tmp_path) -> None:
-    """What is there is kept only if its checksum is right."""
-    register({"a.bin": BODY}, url=server.url)
-    server.pages["/a.bin"] = (len(BODY), BODY)
-    target = tmp_path / "toy" / "a.bin"
-    target.parent.mkdir()
-    target.write_bytes(b"half")
+    paths[0].write_bytes(b"half")  # what is there is kept only if its checksum is right
     assert fetching.inspect("toy", tmp_path)[0].state == "damaged"
-    fetching.fetch("toy", tmp_path)
-    assert target.read_bytes() == BODY
+    assert fetching.fetch("toy", tmp_path)[0].read_bytes() == BODY
 
 
 @pytest.mark.parametrize(
@@ -59,24 +56,6 @@ def test_wrong_bytes_leave_nothing(page, register, server, tmp_path) -> None:
     assert _files_below(tmp_path) == set()
 
 
-def test_endless_answer_is_cut_off(register, server, tmp_path) -> None:
-    """A server that sends far too much is left after at most one chunk beyond the file's size."""
-    register({"a.txt": b"alpha"}, url=server.url)
-    server.pages["/a.txt"] = (len(BODY), BODY)
-    with refused(r"a\.txt: (\d+) bytes", error=ChecksumMismatch) as caught:
-        fetching.fetch("toy", tmp_path)
-    size = int(str(caught.value).split(" bytes")[0].rsplit(" ", 1)[1])
-    assert 5 < size <= 1 << 16
-
-
-def test_no_such_address(register, server, tmp_path) -> None:
-    """The message names the address and the server's answer."""
-    register({"a.txt": b"alpha"}, url=server.url)
-    with refused("a.txt: the download failed .*Not Found", error=FetchError):
-        fetching.fetch("toy", tmp_path)
-    assert _files_below(tmp_path) == set()
-
-
 def test_no_network_says_what_to_do(register, tmp_path, monkeypatch) -> None:
     """A closed port stands for a machine without network."""
     monkeypatch.setenv("no_proxy", "*")
@@ -89,18 +68,6 @@ def test_no_network_says_what_to_do(register, tmp_path, monkeypatch) -> None:
     message = str(caught.value)
     for part in (f"{url}/a.txt", "refused", "offline", "JAXSTRUCT_DATA", "--verify_only"):
         assert part in message
-
-
-def test_silent_server_times_out(register, tmp_path, monkeypatch) -> None:
-    """A server that accepts and says nothing does not hang the program."""
-    monkeypatch.setenv("no_proxy", "*")
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        register({"a.txt": b"alpha"}, url=f"http://127.0.0.1:{silent.getsockname()[1]}")
-        start = time.monotonic()
-        refused("timed out", fetching.fetch, "toy", tmp_path, timeout=0.1, error=FetchError)
-        assert time.monotonic() - start < 60  # urllib's own default is to wait for ever
 
 
 def test_file_without_address(register, tmp_path) -> None:
@@ -134,12 +101,104 @@ def test_a_corpus_is_built_from_its_origin(require_corpus, server, tmp_path, mon
     assert server.hits == ["/gum.zip"] * 2
 
 
-def test_inspect_finds_three_states(register, tmp_path) -> None:
-    """Present, missing and damaged, the last two with a reason."""
-    register({"a.txt": b"alpha", "b.txt": b"beta", "c.txt": b"gamma"})
-    (tmp_path / "toy").mkdir()
-    (tmp_path / "toy" / "a.txt").write_bytes(b"alpha")
-    (tmp_path / "toy" / "c.txt").write_bytes(b"gamm")
-    statuses = fetching.inspect("toy", tmp_path)
-    assert [status.state for status in statuses] == ["present", "missing", "damaged"]
-    assert [bool(status.detail) for status in statuses] == [False, True, True]
+def _release(members: dict[str, bytes], top: str = "gum-72ce5ac1/") -> dict[str, bytes]:
+    """A made-up repository around the members: reddit's documents, and files that are not ours."""
+    return {
+        **{top + name: content for name, content in members.items()},
+        f"{top}const/GUM_reddit_pandas.ptb": b"(ROOT (_ _))\n",
+        f"{top}const/readme.txt": b"no tree",
+        f"{top}README.md": b"GUM",
+        f"{top}dep/GUM_bio_byron.conllu": b"1\tno\n",
+        f"{top}_build/LICENSE.txt": b"of the tools",
+    }
+
+
+@pytest.fixture(scope="module")
+def whole_letter_data() -> bytes:
+    if not locate.available("ocr_letters"):
+        pytest.skip("corpus ocr_letters is not at hand")
+    return letter_data(letter_lines(load_ocr_letters()))
+
+
+def test_letters(whole_letter_data, folders) -> None:
+    """Arrays equal those of the registered file, and the corpus is found where it was built."""
+    source = folders.named.parent / "letter.data.gz"
+    source.write_bytes(gzip.compress(whole_letter_data, 1))
+    built = rebuild("ocr_letters", source, folders.named)
+    assert built.holds == registry.CORPORA["ocr_letters"].origin.holds
+    assert built.source_sha256 == locate.file_digest(source)
+    assert built.path == locate.find_file("ocr_letters", "ocr_letters.npz")
+    assert letter_data(letter_lines(load_ocr_letters())) == whole_letter_data
+
+
+def test_letters_changed(whole_letter_data, tmp_path) -> None:
+    """One pixel more is refused, and nothing is written."""
+    changed = whole_letter_data.replace(b"\t0\t\n", b"\t1\t\n", 1)
+    assert changed != whole_letter_data
+    (tmp_path / "letter.data").write_bytes(changed)
+    with refused("holds 6877 words, .*another version or damaged", error=ChecksumMismatch):
+        rebuild("ocr_letters", tmp_path / "letter.data", tmp_path / "data")
+    assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+
+
+def test_trees_of_another_release(tmp_path) -> None:
+    """Refused with what it holds; an archive without const/ says what is missing."""
+    members = {"splits.md": b"## train\n", "LICENSE.txt": b"free", "const/GUM_a.ptb": b"(A b)"}
+    source = tmp_path / "gum.zip"
+    source.write_bytes(zipped(_release(members)))
+    with refused("holds 1 documents .* 'gum' is 263 documents", error=ChecksumMismatch):
+        rebuild("gum", source, tmp_path / "data")
+    for missing in members:
+        rest = {name: content for name, content in members.items() if name != missing}
+        source.write_bytes(zipped({f"gum/{name}": content for name, content in rest.items()}))
+        with refused("beside splits.md and LICENSE.txt at 0 places", error=MalformedFile):
+            rebuild("gum", source, tmp_path / "data")
+    assert not [path for path in tmp_path.rglob("data/*/*") if path.is_file()]
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def _run(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "third_party_data" / "fetch.py"), *flags],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,  # of a machine with much else to do
+    )
+
+
+def test_verify_only_reports_what_is_missing(tmp_path) -> None:
+    """Nothing is downloaded; the table has every file; the exit code is not zero."""
+    done = _run("--verify_only", JAXSTRUCT_DATA=str(tmp_path / "data"))
+    assert done.returncode == 1
+    for corpus in registry.CORPORA.values():
+        for entry in corpus.files:
+            row = next(line for line in done.stdout.splitlines() if f" {entry.path} " in line)
+            assert row.split()[:4] == [corpus.name, entry.path, "missing", str(entry.bytes)]
+            assert corpus.licence in row
+    assert not (tmp_path / "data").exists()
+
+
+def test_built_from_a_release(require_corpus, tmp_path) -> None:
+    """The corpus is in place afterwards, built from the folder of a checkout, which holds more."""
+    folder = tmp_path / "release"
+    others = ("const/GUM_reddit_pandas.ptb", "const/readme.txt", "README.md", "_build/LICENSE.txt")
+    members = archives.read_members(require_corpus("gum", "gum-const.tar.xz"), lambda name: True)
+    for name, content in (dict.fromkeys(others, b"(ROOT (_ _))") | members).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    flags = ("--corpus=gum", f"--from={folder}", f"--destination={tmp_path / 'data'}")
+    done = _run(*flags)
+    assert done.returncode == 0, done.stderr
+    assert "263 documents with trees\nchecked: what it holds is the registered" in done.stdout
+    assert "gum-const.tar.xz         present" in done.stdout
+
+
+def test_stray_argument_is_refused(tmp_path) -> None:
+    """A forgotten '--' does not fetch everything."""
+    done = _run("gum", f"--destination={tmp_path}")
+    assert done.returncode != 0
+    assert "unexpected arguments: gum" in done.stderr + done.stdout
+    assert not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.corpora.ipc import ipc_ancestors
+from experiments.corpora.wipo import ipc_ancestors
 from tests.lib.refusals import refused
 
 

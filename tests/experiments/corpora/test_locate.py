@@ -1,14 +1,16 @@
-"""Corpus files are looked for in the right order and trusted only after their checksum."""
+"""The registry is as its README says; files are looked for in the right order and trusted only
+after their checksum."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from experiments.corpora import locate
+from experiments.corpora import locate, registry
 from experiments.corpora.errors import ChecksumMismatch, CorpusMissing
 from tests.lib.refusals import refused
 
@@ -39,14 +41,6 @@ def test_unset_variable_searches_the_cache_alone(folders, register, monkeypatch)
         assert locate.search_folders() == (folders.cache,)
 
 
-@pytest.mark.parametrize("base", ["", "relative/folder"])
-def test_cache_default_is_under_home(base, monkeypatch, tmp_path) -> None:
-    """A relative XDG_CACHE_HOME is ignored, as its specification asks."""
-    monkeypatch.setenv("XDG_CACHE_HOME", base)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert locate.cache_folder() == tmp_path / ".cache" / "jaxstruct"
-
-
 def test_missing_file_names_variable_and_command(folders, register) -> None:
     """The message holds both folders searched and both remedies."""
     register({"a.txt": b"alpha"}, url="http://example.invalid")
@@ -61,13 +55,6 @@ def test_missing_file_names_variable_and_command(folders, register) -> None:
         "python third_party_data/fetch.py --corpus=toy",
     ):
         assert part in message
-
-
-def test_missing_file_without_address_names_the_packing(folders, register) -> None:
-    """A file that cannot be downloaded must not send the user to the downloader."""
-    register({"a.txt": b"alpha"})
-    with refused("cannot be downloaded: Ask the baker.*--verify_only", error=CorpusMissing):
-        locate.find_file("toy", "a.txt")
 
 
 def test_wrong_file_is_an_error_even_if_the_cache_is_right(folders, register) -> None:
@@ -109,3 +96,63 @@ def test_available_needs_every_file(folders, register) -> None:
     with pytest.raises(ChecksumMismatch):
         locate.available("toy")
     refused("expected one of toy", locate.available, "gum")
+
+
+README = Path(__file__).parents[3] / "third_party_data" / "README.md"
+FILES = [(corpus, entry) for corpus in registry.CORPORA.values() for entry in corpus.files]
+
+
+def _table_rows(columns: int) -> set[tuple[str, ...]]:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
+    return {row for row in rows if len(row) == columns and not row[0].startswith(("---", "corpus"))}
+
+
+@pytest.mark.parametrize(("corpus", "entry"), FILES)
+def test_file_is_fully_described(corpus: registry.Corpus, entry: registry.CorpusFile) -> None:
+    """A whole checksum, a size, and either a pinned address or words on the packing."""
+    assert re.fullmatch(r"[0-9a-f]{64}", entry.sha256)
+    assert entry.bytes > 0
+    if entry.url is None:
+        assert f"{corpus.name}/{entry.path}" in corpus.packing
+        assert "JAXSTRUCT_DATA" in corpus.packing
+    else:
+        assert corpus.packing == ""
+        assert re.fullmatch(
+            r"https://raw\.githubusercontent\.com/[\w-]+/[\w-]+/[0-9a-f]{40}/\S+", entry.url
+        )
+        assert entry.url.endswith("/" + entry.path)
+
+
+def test_readme_lists_every_file_and_no_other() -> None:
+    """The second table of the README is the registry's files."""
+    listed = {
+        (
+            f"`{corpus.name}`",
+            f"`{entry.path}`",
+            str(entry.bytes),
+            f"`{entry.sha256}`",
+            f"[by script]({address})" if address else "by hand",
+        )
+        for corpus, entry in FILES
+        for address in [entry.url or (corpus.origin and corpus.origin.url)]
+    }
+    corpora = {
+        (f"`{corpus.name}`", corpus.title, corpus.source, corpus.licence, corpus.use)
+        for corpus in registry.CORPORA.values()
+    }
+    assert _table_rows(5) == listed | corpora
+
+
+def test_readme_repeats_the_packing() -> None:
+    """Who has to place a file by hand reads the same words as in the error."""
+    text = README.read_text(encoding="utf-8")
+    for corpus in registry.CORPORA.values():
+        if corpus.packing:
+            assert f"- `{corpus.name}`: {corpus.packing}\n" in text
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    """The error is the remedy."""
+    refused("got 'gun', expected one of conll2002, .*gum", registry.corpus_named, "gun")
+    refused("no file 'x', expected one of data_full.json", registry.corpus_file, "clinc150", "x")

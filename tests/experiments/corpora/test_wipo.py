@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.corpora.errors import CorpusMissing
-from experiments.corpora.ipc import ipc_ancestors
-from experiments.corpora.wipo import WipoRecord, load_wipo_arrays, load_wipo_xml
+from experiments.corpora.wipo import WipoRecord, ipc_ancestors, load_wipo_arrays, load_wipo_xml
 from jaxstruct.data.errors import MalformedFile
 from tests.lib.refusals import refused
 

@@ -5,21 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 
 import jaxstruct as js
 from experiments.label_files import command
-from experiments.label_files.command import Options, target_of
+from experiments.label_files.command import Options
 from experiments.label_files.formats import plain
 from experiments.lib.common import Stopped
 from tests.experiments.label_files.cases import labelled, model_of, saved
-from tests.experiments.scripts import parsed_options
 
 JSON = {
     "multiclass": [{"word": "x", "n": 2.0}, ["word=y"]],
@@ -56,13 +51,12 @@ def test_json_lines_serve_every_wing(tmp_path, capsys, name: str) -> None:
     bad = 1 + wanted.count(None)  # those have no output
     assert (run.counts.records, run.counts.bad) == (3, bad)
     report = (tmp_path / "new.labelled.jsonl.bad.tsv").read_text().splitlines()
-    assert report[0] == "line\treason" and len(report) == 1 + bad
     reasons = dict(line.split("\t") for line in report[1:])
+    assert report[0] == "line\treason" and len(reasons) == bad
     assert reasons.pop("2").startswith("no JSON")
     assert all("no output" in one for one in reasons.values())
     printed = capsys.readouterr()
     assert "records a second" in printed.out and f"{bad} of 3 records are bad" in printed.err
-    assert run.table.rows[0][2:4] == [3, bad] and run.seconds >= run.compiling >= 0
 
 
 @pytest.fixture(scope="module")
@@ -125,22 +119,6 @@ def test_other_formats_of_lines(tmp_path) -> None:
     assert run.counts == (3, 1)
 
 
-def test_the_exit_code_tells_where_every_record_was_bad(tmp_path, tagger) -> None:
-    source = tmp_path / "a.jsonl"
-    options = Options(model=tagger, input=(str(source),), compilation_cache=False, progress=True)
-    for text, code in (("5\n{\n", 1), ('5\n[["Rex"]]\n', 0), ("", 0)):
-        source.write_text(text)
-        assert command.main(options) == code
-
-
-def test_unseen_features_are_told_in_the_table(tmp_path, tagger, recwarn) -> None:
-    source = tmp_path / "a.conll"
-    source.write_text("new Rex\nother\n")
-    run = labelled(tagger, source)
-    assert any(note.startswith("2 features that training did not") for note in run.table.notes)
-    assert not recwarn.list
-
-
 def test_ctrl_c_keeps_whole_files_and_says_how_to_go_on(tmp_path, tagger, monkeypatch) -> None:
     first, second = tmp_path / "a.conll", tmp_path / "b.conll"
     first.write_text(COLUMNS)
@@ -155,33 +133,7 @@ def test_ctrl_c_keeps_whole_files_and_says_how_to_go_on(tmp_path, tagger, monkey
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("b.labelled*"))
 
 
-@pytest.mark.thorough
-def test_a_killed_command_leaves_no_half_file(tmp_path, tagger) -> None:
-    """A pipe that stays open keeps it in the middle; what there is then is under another name."""
-    call = [
-        sys.executable, "-m", "experiments.label_files", f"--model={tagger}", "--input=-",
-        f"--output={tmp_path}", "--format=conll", "--batch=4", "--nocompilation_cache",
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    running = subprocess.Popen(call, stdin=subprocess.PIPE, env=environment)
-    assert running.stdin is not None
-    running.stdin.write(COLUMNS.encode() * 100)
-    running.stdin.flush()
-    until = time.monotonic() + 120
-    while not list(tmp_path.glob(".stdin.labelled*.part")):
-        assert running.poll() is None and time.monotonic() < until
-        time.sleep(0.05)
-    assert not list(tmp_path.glob("stdin.labelled*"))
-    running.kill()
-    assert running.wait() == -signal.SIGKILL
-    running.stdin.close()
-    assert not list(tmp_path.glob("stdin.labelled*"))
-
-
 WRONG = {
-    "no model": ({"model": None}, ValueError, "model: name the file of one"),
-    "model missing": ({"model": "none.model"}, FileNotFoundError, "model: there is no file none"),
-    "input missing": ({"input": ("none.conll",)}, FileNotFoundError, "input: there is no file no"),
     "two of a name": ({"input": ("a.conll", "a.conll")}, ValueError, "would both be written to"),
     "its own output": (
         {"input": ("a.conll", "a.labelled.conll")}, ValueError, "is the labelled file of another",
@@ -189,7 +141,6 @@ WRONG = {
     "stdin": ({"input": ("-",)}, ValueError, "standard input has no folder; give --output=- or"),
     "format": ({"format": "pairs"}, ValueError, "does not serve a model of chain"),
     "devices": ({"devices": 999}, ValueError, "devices: got 999, but jax has"),
-    "batch": ({"batch": 0}, ValueError, "batch: got 0"),
 }  # fmt: skip
 
 
@@ -205,10 +156,9 @@ def test_wrong_options_are_refused(tmp_path, tagger, monkeypatch, case: str) -> 
     assert (tmp_path / "a.labelled.conll").read_text() == COLUMNS
 
 
-def test_flags_and_names_of_files() -> None:
-    options = parsed_options(Options, "--input=a,b", "--columns=word,_", "--devices=1")
-    assert options.input == ("a", "b") and options.columns == ("word", "_")
-    assert str(target_of("x/a.b.jsonl.gz", None, "jsonl")) == "x/a.b.labelled.jsonl"
-    assert str(target_of("x/a.svm", "y", "svmlight")) == "y/a.labelled.txt"
-    assert str(target_of("x/a", None, "conll")) == "x/a.labelled.conll"
-    assert str(target_of("-", "y", "jsonl")) == "y/stdin.labelled.jsonl"
+def test_the_exit_code_tells_where_every_record_was_bad(tmp_path, tagger) -> None:
+    source = tmp_path / "a.jsonl"
+    options = Options(model=tagger, input=(str(source),), compilation_cache=False, progress=True)
+    for text, code in (("5\n{\n", 1), ('5\n[["Rex"]]\n', 0), ("", 0)):
+        source.write_text(text)
+        assert command.main(options) == code

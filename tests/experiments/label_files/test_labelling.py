@@ -97,15 +97,3 @@ def test_what_is_stopped_leaves_no_half_file(tmp_path, stop) -> None:
         label_files(model_of("multiclass"), jobs, batch=4, labelled=stopped)
     assert [name for name in names(tmp_path) if name.endswith(".part")] == []
     assert is_done(jobs[0]) and not is_done(jobs[1])
-
-
-def test_a_file_that_cannot_be_finished_is_dropped(tmp_path, monkeypatch) -> None:
-    job = job_of(tmp_path, "a", GOOD + "[1]\n")
-
-    def full(number: int) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space left"):
-        label_files(model_of("multiclass"), [job])
-    assert names(tmp_path) == [] and not is_done(job)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import sys
 
 import pytest
 
@@ -30,14 +29,6 @@ def test_lines_digest_and_size_of_a_file(tmp_path, packed: bool) -> None:
     raw = path.read_bytes()
     assert source.sha256 == digest_of(path) == hashlib.sha256(raw).hexdigest()
     assert source.count == sum(counts) == len(raw)
-
-
-def test_standard_input_is_read_and_left_open(monkeypatch) -> None:
-    stdin = io.TextIOWrapper(io.BytesIO(CONTENT))
-    monkeypatch.setattr(sys, "stdin", stdin)
-    with opened("-") as (_, stream):
-        assert list(lines_of(stream, "-")) == LINES
-    assert not stdin.buffer.closed
 
 
 @pytest.mark.parametrize("longer", [0, 1, 7, 8, 20])

@@ -62,12 +62,6 @@ def test_it_is_started_with_all_the_flags(waits, tmp_path, command, options):
     assert parsed_options(type(options), *line[3:]) == options
 
 
-def test_its_failure_is_an_error(waits, tmp_path):
-    waits(1)
-    with pytest.raises(subprocess.CalledProcessError):
-        apart.run_apart(RankingOptions(output=str(tmp_path)), "part")
-
-
 def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path):
     """A file that an older run left is taken away before the process starts."""
     path = tmp_path / "part.stopped.json"
@@ -93,3 +87,9 @@ def test_ctrl_c_lets_it_come_to_its_end_and_sigterm_is_sent_on(waits, tmp_path, 
     with pytest.raises(KeyboardInterrupt):
         apart.run_apart(RankingOptions(output=str(tmp_path)), "part")
     assert Process.killed == Process.terminated == late and not Process.waits
+
+
+def test_its_failure_is_an_error(waits, tmp_path):
+    waits(1)
+    with pytest.raises(subprocess.CalledProcessError):
+        apart.run_apart(RankingOptions(output=str(tmp_path)), "part")

@@ -39,12 +39,6 @@ def test_nothing_finished_leaves_no_file(tmp_path):
     assert not isinstance(stop.value, common.Stopped) and not list(tmp_path.iterdir())
 
 
-def test_other_errors_pass(tmp_path):
-    with pytest.raises(ZeroDivisionError):
-        stopped_after(Options(output=str(tmp_path)), 2, error=ZeroDivisionError)
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_a_part_kept_is_told_in_the_same_line(tmp_path):
     options, inner = Options(output=str(tmp_path)), common.Stopped(["part.stopped.json"])
     with pytest.raises(common.Stopped) as stop:
@@ -83,3 +77,9 @@ def test_rows_of_groups_that_ended_are_kept(tmp_path):
     with pytest.raises(common.Stopped, match="x.stopped.json"):
         common.finished_rows(options, groups(), "x")
     assert strict_json(tmp_path / "x.stopped.json")["rows"] == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+def test_other_errors_pass(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        stopped_after(Options(output=str(tmp_path)), 2, error=ZeroDivisionError)
+    assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""experiments.lib.graph_training: every way to train and to read, on grids of two labels."""
+"""Graphs of the commands: training and reading, the linear program, places of pictures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.denoising import Drawing, drawn_grids
+from experiments.lib.factor_pictures import factor_picture, factor_places, graph_places
 from experiments.lib.graph_training import (
     EDGELESS,
     PREDICTION,
@@ -14,13 +15,17 @@ from experiments.lib.graph_training import (
     Model,
     Stop,
     error_of,
-    of_pictures,
     read_by,
     trained,
 )
-from jaxstruct import Ragged, Status, fit
+from experiments.lib.local_polytope import METHODS, best_value, local_polytope, relaxed_optimum
+from jaxstruct import Status, fit
+from jaxstruct.graphs.factors import FactorGraph, factor_graph, graph_potentials
 from jaxstruct.graphs.inference import graph_potentials_of
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
+from jaxstruct.graphs.potentials import grid_edges
+from tests.graphs.random_graphs import cases
+from tests.graphs.test_evidence import alarm
 
 MODEL, STOP = Model(3, 2, True, 20, "float32"), Stop(1e-2, 100, False)
 PART = drawn_grids(np.random.default_rng(0), 6, Drawing(3, 2, 1.5, 20, 0.8)).part("float32")
@@ -73,7 +78,66 @@ def test_marginals_are_those_of_enumeration() -> None:
         np.testing.assert_array_equal(own[clear], (p > 0.5)[clear])
 
 
-def test_errors_and_what_a_picture_shows() -> None:
-    y = Ragged(np.array([0, 1, 1, 0], np.int32), np.array([0, 1, 4]), -1)
-    assert error_of(y, Ragged(np.array([0, 1, 0, 1], np.int32), y.offsets, -1)) == 50
-    assert of_pictures(PREDICTION) == "reweighted" and of_pictures(("icm", "lbp")) == "lbp"
+def test_small_graphs_against_enumeration() -> None:
+    seen = 0
+    for case in cases().cases[::40]:
+        program, seen = local_polytope(case.graph), seen + np.isinf(case.graph.nodes).any()
+        best = case.scores.max()
+        assert best_value(program) == pytest.approx(best, abs=1e-6)
+        found = [relaxed_optimum(program, method) for method in METHODS]
+        if best == -np.inf and case.kind not in ("tree", "apart"):
+            continue  # what is forbidden to labellings may be allowed to fractions
+        assert found[0] == pytest.approx(found[1], abs=1e-6) and found[0] >= best - 1e-6
+        if case.kind in ("tree", "apart"):
+            assert found[0] == pytest.approx(best, abs=1e-6)
+    assert seen  # some labels were forbidden
+
+
+def test_shared_tables_and_forbidden_labels() -> None:
+    kinds, pairs = np.array([0, 0]), np.eye(2)[None]
+    graph = graph_potentials(np.eye(3)[:, :2], [[0, 1], [2, 1]], pairs, kinds=kinds)
+    assert best_value(local_polytope(graph)) == pytest.approx(3)
+    barred = np.array([[[-np.inf, 0], [0, -np.inf]]])
+    odd = graph_potentials(np.zeros((3, 2)), [[0, 1], [1, 2], [0, 2]], barred, kinds=[0] * 3)
+    assert best_value(local_polytope(odd)) == -np.inf  # three nodes, two labels, none alike
+    assert relaxed_optimum(local_polytope(odd)) == pytest.approx(0)
+
+
+def grid(height: int, width: int) -> FactorGraph:
+    tables = [(edge, np.zeros((2, 2))) for edge in np.concatenate(grid_edges(height, width))]
+    return factor_graph([2] * (height * width), tables)
+
+
+def test_every_part_is_drawn() -> None:
+    graph = alarm({})
+    figure = factor_picture(graph, list("BEARN"))
+    (axes,) = figure.axes
+    lines = [line for line in axes.lines if line.get_marker() in ("None", "")]
+    markers = [line.get_marker() for line in axes.lines if line not in lines]
+    assert len(lines) == sum(map(len, graph.scopes)) == 9
+    assert markers.count("s") == 5 and markers.count("o") == 5
+    written = [text.get_text() for text in axes.texts]
+    assert written[:2] == [r"$\psi_{0}$", r"$\psi_{1}$"] and written[5:] == list("BEARN")
+
+
+def test_places_keep_parts_apart_and_repeat() -> None:
+    for graph in (alarm({}), grid(3, 4), grid(1, 9)):
+        nodes, tables = factor_places(graph)
+        again = factor_places(graph)
+        np.testing.assert_array_equal(nodes, again[0])
+        every = np.concatenate([nodes, tables])
+        gaps = np.linalg.norm(every[:, None] - every[None], axis=2) + 9 * np.eye(len(every))
+        assert gaps.min() > 0.5
+        for scope, at in zip(graph.scopes, tables, strict=True):
+            lengths = np.linalg.norm(nodes[list(scope)] - at, axis=1)
+            assert (0.5 < lengths).all() and (lengths < 1.6).all()
+    line = np.concatenate(factor_places(grid(1, 9)))
+    long, thin = np.linalg.svd(line - line.mean(axis=0))[1]
+    assert thin < 0.02 * long  # a chain is all but straight
+
+
+def test_linked_nodes_lie_closer() -> None:
+    links = np.array([[0, 1], [1, 2], [3, 4], [4, 5]])
+    places = graph_places(6, links)
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+    assert apart[tuple(links.T)].max() < apart[:3, 3:].mean() and np.isfinite(places).all()

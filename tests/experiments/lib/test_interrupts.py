@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM are noted: one that the interpreter swallows ends the training after its
-round."""
+"""Ctrl-C and SIGTERM are noted: one that the interpreter swallows ends the training; bars."""
 
 from __future__ import annotations
 
+import io
 import signal
 import weakref
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ import pytest
 
 from experiments.lib import fields, interrupts
 from experiments.lib.common import Stopped, kept_if_stopped
-from experiments.lib.progress import training_progress
+from experiments.lib.progress import jobs_bar, training_progress
 from tests.experiments.scripts import strict_json
 
 PASSED = SimpleNamespace(passes=1, primal=2.0, dual=1.0, gap=1.0)
@@ -74,3 +74,34 @@ def test_where_interrupts_are_ignored_they_stay_so():
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    "stream, enabled, writes",
+    [
+        (io.StringIO(), None, False),
+        (io.StringIO(), True, True),
+        (Terminal(), None, True),
+        (Terminal(), False, False),
+    ],
+)
+def test_quiet_unless_a_terminal_or_forced(stream, enabled, writes):
+    with training_progress(100, "C = 1", enabled, stream=stream) as update:
+        update(SimpleNamespace(passes=1, primal=2.0, dual=1.0, gap=1.0))
+    assert bool(stream.getvalue()) == writes
+    assert ("\r" in stream.getvalue()) == (writes and stream.isatty())
+
+
+def test_a_bar_of_jobs_is_shown_where_wanted(capsys):
+    for enabled in (False, None):  # standard error is no terminal here
+        with jobs_bar(range(3), "jobs", enabled) as bar:
+            assert list(bar) == [0, 1, 2]
+    assert not capsys.readouterr().err
+    with jobs_bar(enabled=True, total=2) as bar:
+        bar.update()
+    assert "1/2" in capsys.readouterr().err

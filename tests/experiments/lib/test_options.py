@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from experiments.lib.fields import Output
-from experiments.lib.options import BaseOptions, check_options, flag, flag_fields
+from experiments.lib.options import BaseOptions, check_options, flag
 from tests.experiments.scripts import parsed_options
 
 
@@ -41,21 +41,6 @@ def test_every_type_is_read():
 def test_what_a_flag_does_not_allow_is_refused(argument):
     with pytest.raises(flags.Error):
         parsed_options(Options, argument)
-
-
-def test_a_field_without_help_is_an_error():
-    class Bare(BaseOptions):
-        count: int = 1
-
-    class Odd(BaseOptions):
-        table: tuple = flag((), "No flag is one.")
-
-    class Choice(BaseOptions):
-        number: int = flag(1, "One of them.", ["1"])
-
-    for wrong, message in ((Bare, "Bare.count"), (Odd, "Odd.table"), (Choice, "are of str")):
-        with pytest.raises(TypeError, match=message):
-            flag_fields(wrong)
 
 
 def _size(text: str) -> str:

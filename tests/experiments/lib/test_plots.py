@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import json
 import math
 import sys
 
@@ -35,12 +34,6 @@ def curves():
         xlabel="seconds",
         tolerance=1e-3,
     )
-
-
-def test_curves_on_a_linear_axis_keep_what_is_not_positive():
-    (axes,) = curve_lines({"a": ([1, 2, 3], [-1.0, 0.0, math.inf])}, log_y=False).figure.axes
-    heights = axes.lines[0].get_ydata()
-    assert axes.get_yscale() == "linear" and list(heights[:2]) == [-1, 0] and math.isnan(heights[2])
 
 
 def test_bars_have_the_heights_and_colours_of_the_series():
@@ -87,18 +80,6 @@ def test_ticks_stand_where_it_was_measured_and_a_large_curve_apart():
         curve_lines({"a": ([1], [1])}, apart=["x"])
 
 
-@pytest.mark.parametrize("plot", [bars, curves])
-def test_the_legend_lies_outside_the_axes_and_inside_the_picture(plot):
-    figure = plot().figure
-    figure.draw_without_rendering()
-    (legend,) = figure.legends
-    box, (axes,) = legend.get_window_extent(), figure.axes
-    assert box.y1 <= axes.get_tightbbox().y0
-    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1
-    names = {text.get_text() for text in legend.get_texts()}
-    assert names in ({"paper", "measured"}, {"R = 0", "R = 3"})
-
-
 def test_saved_bars_come_with_their_numbers(tmp_path):
     plot = bars()
     picture, numbers = save_figure(plot.figure, tmp_path / "new", "table3", plot.data)
@@ -128,19 +109,6 @@ def test_a_picture_is_the_same_at_every_run_in_every_format(tmp_path):
     assert b">Test error<" in contents[0][2]  # text stays text
 
 
-def test_other_numbers_are_saved_as_json(tmp_path):
-    _, numbers = save_figure(bars().figure, tmp_path, "x", {"y": np.array([1.0, NAN])})
-    assert numbers.name == "x.plot.json" and json.loads(numbers.read_text()) == {"y": [1.0, None]}
-
-
-def test_matplotlib_keeps_its_settings():
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    bars(), curves()
-    assert dict(matplotlib.rcParams) == before
-
-
 def test_matplotlib_is_imported_late_and_its_absence_is_explained(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
@@ -162,12 +130,3 @@ def test_matplotlib_is_imported_late_and_its_absence_is_explained(monkeypatch):
 def test_bars_name_the_argument_that_does_not_fit(arguments, message):
     with pytest.raises(ValueError, match=message):
         bar_groups(*arguments)
-
-
-def test_a_band_reaches_its_spread_above_and_below_the_curve():
-    curves = {"a": ([1, 2, 3], [5.0, 6.0, 7.0]), "b": ([1, 2], [1.0, 1.0])}
-    spread = {"a": [1.0, math.nan, 2.0]}  # of one value there is none
-    (axes,) = curve_lines(curves, log_y=False, spread=spread).figure.axes
-    (band,) = axes.collections
-    corners = {(float(x), float(y)) for x, y in band.get_paths()[0].vertices}
-    assert corners == {(1, 4), (1, 6), (2, 6), (3, 5), (3, 9)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import enum
-import importlib.util
 import json
 import resource
 import shlex
@@ -68,33 +67,6 @@ def test_command_spells_out_every_flag_and_absl_reads_the_same_values_back(scrip
     assert holder.flag_values_dict() == values | {"seed": 7}
 
 
-def test_command_repeats_the_settings_of_jax(script, monkeypatch):
-    monkeypatch.setenv("JAX_ENABLE_X64", "1")
-    monkeypatch.setenv("XLA_FLAGS", "--one --two")
-    line = record.command_line({"seed": 3}, 3)
-    settings = "JAX_ENABLE_X64=1 XLA_FLAGS='--one --two'"
-    assert line == f"{settings} python -m experiments.table3 --seed=3"
-    assert record.run_record({"seed": 3}, 3)["environment"]["XLA_FLAGS"] == "--one --two"
-
-
-@pytest.mark.parametrize("place", ["digits", "parsing.__main__"])
-def test_a_command_is_named_by_its_file_or_folder(place, script, monkeypatch):
-    main = importlib.util.find_spec(f"experiments.{place}")
-    monkeypatch.setattr(sys, "argv", [main.origin])  # as Python does
-    name = place.split(".")[0]
-    assert record.command_line({"seed": 3}, 3) == f"python -m experiments.{name} --seed=3"
-
-
-def test_a_script_from_elsewhere_is_named_without_its_folder(script, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "argv", [str(tmp_path / "mine.py")])
-    assert record.command_line({}, None) == "python mine.py"
-
-
-def test_two_seeds_are_refused(script):
-    with pytest.raises(ValueError, match="seed: got 4, but flag_values"):
-        record.run_record({"seed": 3}, 4)
-
-
 def test_commit_is_that_of_the_checkout_and_none_outside(monkeypatch, tmp_path):
     def git(*words):
         who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
@@ -141,13 +113,6 @@ def test_stopwatch_tells_waiting_from_working():
     assert watch.elapsed().process >= busy.process
 
 
-def test_stopwatch_waits_for_results(monkeypatch):
-    seen = []
-    monkeypatch.setattr(jax, "block_until_ready", seen.append)
-    record.Stopwatch().elapsed("result")
-    assert seen == ["result"]
-
-
 def test_a_stopwatch_tells_compiling_apart():
     watch, x = record.Stopwatch(), jnp.ones(11)
     of = jax.jit(lambda x: jnp.sin(x) @ jnp.cumsum(x))
@@ -157,3 +122,12 @@ def test_a_stopwatch_tells_compiling_apart():
     watch.lap()
     of(x)
     assert watch.compiling() == (0.0, 0.0) and watch.numbers()["compile_seconds"] == 0
+
+
+def test_command_repeats_the_settings_of_jax(script, monkeypatch):
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    monkeypatch.setenv("XLA_FLAGS", "--one --two")
+    line = record.command_line({"seed": 3}, 3)
+    settings = "JAX_ENABLE_X64=1 XLA_FLAGS='--one --two'"
+    assert line == f"{settings} python -m experiments.table3 --seed=3"
+    assert record.run_record({"seed": 3}, 3)["environment"]["XLA_FLAGS"] == "--one --two"

@@ -1,14 +1,20 @@
-"""Tables: alignment, missing values, wrapping, and what the files hold."""
+"""Tables and result files: alignment, missing values, wrapping, JSON that every reader accepts."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
+import enum
+import json
+from pathlib import Path
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.lib.report import Table, render, rows_table, to_markdown, write_csv, write_table
+from experiments.lib.files import file_in, write_results
+from experiments.lib.report import Table, render, to_markdown, write_csv
 
 TABLE = Table(
     "Table 3: label sequences",
@@ -103,24 +109,6 @@ def test_csv_cells_are_numbers_with_their_deviation_beside_them(tmp_path, cell, 
     assert head == ["x", "x (deviation)"][: len(found)]
 
 
-def test_a_table_lies_there_as_csv_and_markdown(tmp_path):
-    path = write_table(tmp_path, "t3", TABLE)
-    assert path == tmp_path / "t3.csv"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["t3.csv", "t3.md"]
-    assert (tmp_path / "t3.md").read_text(encoding="utf-8") == to_markdown(TABLE)
-
-
-@pytest.mark.parametrize("width", [None, 24])
-def test_a_wide_group_heading_keeps_its_words(width):
-    table = Table("t", ["x", ("a very long group heading", "y"), ("z", "w")], [[1, 2, 3]])
-    text = render(table, width)
-    heading = text.splitlines()[2] if width is None else text
-    for word in "a very long group heading".split():
-        assert word in heading
-    if width:
-        assert max(map(len, text.splitlines())) <= width
-
-
 def test_an_empty_table_and_a_ragged_one():
     assert render(Table("none", ["a", "b"], [])).splitlines()[2] == "a  b"
     for function in (render, to_markdown, lambda table: write_csv(".", "x", table)):
@@ -149,7 +137,77 @@ def test_csv_holds_the_unrounded_numbers(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["table3.csv"]
 
 
-def test_a_table_of_rows_has_a_cell_a_heading():
-    columns = {"n": "count", ("seconds", "wall"): lambda row: 2 * row["half"]}
-    found = rows_table("t", columns, [{"count": 3, "half": 1.5}, {"count": 4, "half": 2}], ["a"])
-    assert found == Table("t", ["n", ("seconds", "wall")], [[3, 3.0], [4, 4]], ["a"])
+class Pair(NamedTuple):
+    first: float
+    second: np.ndarray
+
+
+class Way(enum.Enum):
+    SLACK = 1
+
+
+@dataclasses.dataclass
+class Record:
+    name: str
+    values: tuple
+
+
+def read(path):
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+@pytest.mark.parametrize(
+    "value, wanted",
+    [
+        (np.float32(0.5), 0.5),
+        (np.int64(3), 3),
+        (np.bool_(True), True),
+        (float("nan"), None),
+        (np.float64("inf"), None),
+        (np.array([[1.0, np.nan], [-np.inf, 2.0]]), [[1.0, None], [None, 2.0]]),
+        (np.array(["a", "b"]), ["a", "b"]),
+        (jnp.arange(3), [0, 1, 2]),
+        (jnp.asarray(0.5, jnp.bfloat16), 0.5),
+        (Pair(1.0, np.arange(2)), {"first": 1.0, "second": [0, 1]}),
+        (Record("x", (1, 2)), {"name": "x", "values": [1, 2]}),
+        ({1: {"b", "a"}, Way.SLACK: Way.SLACK}, {"1": ["a", "b"], "SLACK": "SLACK"}),
+        (Path("a") / "b.npz", str(Path("a") / "b.npz")),
+        ("Größe", "Größe"),
+    ],
+)
+def test_values_become_plain_json(tmp_path, value, wanted):
+    assert read(write_results(tmp_path, "r", {"value": value})) == {"value": wanted}
+
+
+def test_an_unknown_value_is_named_and_leaves_no_file(tmp_path):
+    with pytest.raises(TypeError, match=r"run\.table\[1\]\.cell: got object"):
+        write_results(tmp_path, "run", {"table": [1, {"cell": object()}]})
+    with pytest.raises(TypeError, match=r"run\.x: got an array of complex128"):
+        write_results(tmp_path, "run", {"x": np.array([1j])})
+    with pytest.raises(ValueError, match="become the same string"):
+        write_results(tmp_path, "run", {1: 0, "1": 0})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_keeps_what_was_there(tmp_path, monkeypatch):
+    write_results(tmp_path, "run", {"old": 1})
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jaxstruct.core.files.os.replace", fail)
+        with pytest.raises(OSError, match="disk full"):
+            write_results(tmp_path, "run", {"new": 2})
+    assert read(tmp_path / "run.json") == {"old": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+    assert read(write_results(tmp_path, "run", {"new": 2})) == {"new": 2}
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../a"])
+def test_a_name_with_a_folder_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="plain file name"):
+        file_in(tmp_path, name)

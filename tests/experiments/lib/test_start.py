@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import fnmatch
-import logging
 import signal
 import subprocess
 import sys
@@ -17,9 +15,8 @@ from absl import flags
 
 from experiments.lib import record, start
 from experiments.lib.common import take_rows
+from experiments.lib.fields import ratio
 from experiments.lib.options import BaseOptions, flag, names
-from experiments.named_entities.options import checked_c
-from experiments.tasks.taggers import ratio_of
 from tests.experiments.scripts import raising
 
 
@@ -55,21 +52,6 @@ def test_run_gets_the_options(started):
     assert seen == [Options(count=5)]
 
 
-def test_notes_of_libraries_stay_off_the_terminal(started):
-    shown = []
-
-    def run(options):
-        library = logging.getLogger("matplotlib.font_manager")
-        shown.append([library.isEnabledFor(level) for level in (logging.INFO, logging.WARNING)])
-
-    assert started(run=run) == started("--verbosity=0", run=run) == 0
-    assert shown == [[False, True], [True, True]]
-
-
-def test_main_decides_the_exit_code(started):
-    assert started(run=None, main=lambda options: 7) == 7
-
-
 def test_help_tells_of_the_command_and_its_flags(started, capsys):
     assert started("--help", run=None) == 1  # as absl has it
     printed = capsys.readouterr().out
@@ -77,21 +59,16 @@ def test_help_tells_of_the_command_and_its_flags(started, capsys):
     assert "--count: How many." in printed
 
 
-def test_arguments_that_are_no_flags_are_refused(started, capsys):
-    assert started("here", run=None) == 2
-    assert capsys.readouterr().err == "made_up: unexpected arguments ['here']\n"
-
-
 def test_a_bug_shows_its_traceback(started):
     """The same errors as of wrong options, but Python and NumPy raise them within our code."""
     for bug, error in (
-        (lambda options: ratio_of("x", None), ValueError),
+        (lambda options: float("x"), ValueError),
         (lambda options: take_rows(np.zeros(2), (2,)), IndexError),
         (lambda options: np.zeros((1, 3)) @ np.zeros((2, 2)), ValueError),
     ):
         with pytest.raises(error):
             started(run=bug)
-    assert started(run=lambda options: checked_c("x")) == start.WRONG
+    assert started(run=lambda options: ratio("x")) == start.WRONG
 
 
 def test_a_part_that_failed_has_told_why(started, capsys):
@@ -99,15 +76,6 @@ def test_a_part_that_failed_has_told_why(started, capsys):
     assert not capsys.readouterr().err
     assert started(run=raising(subprocess.CalledProcessError(-9, "x"))) == 1
     assert capsys.readouterr().err == "made_up: a process of it ended with -9\n"
-
-
-def test_a_full_disk_ends_in_a_line_that_says_so(started, capsys):
-    error = OSError(errno.ENOSPC, "No space left on device", "results/digits.json")
-    assert started(run=raising(error)) == start.WRONG
-    assert capsys.readouterr().err == (
-        "made_up: 'results/digits.json': no space left on device: make room, or choose another "
-        "disk\n"
-    )
 
 
 def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
@@ -155,3 +123,12 @@ def test_the_package_installs_no_commands():
     patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
     assert fnmatch.filter(["jaxstruct", "jaxstruct.data"], patterns[0]) and len(patterns) == 1
     assert not any(fnmatch.fnmatch(name, patterns[0]) for name in ("experiments", "tests"))
+
+
+def test_main_decides_the_exit_code(started):
+    assert started(run=None, main=lambda options: 7) == 7
+
+
+def test_arguments_that_are_no_flags_are_refused(started, capsys):
+    assert started("here", run=None) == 2
+    assert capsys.readouterr().err == "made_up: unexpected arguments ['here']\n"

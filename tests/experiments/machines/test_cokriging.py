@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from experiments.machines.cokriging import RATIOS, Cokriging, fit_cokriging
 from experiments.machines.kernel_dependency_estimation import (
+    RATIOS,
+    Cokriging,
+    fit_cokriging,
     fit_kernel_dependency,
     predict_kernel_dependency,
 )
@@ -54,6 +56,15 @@ def test_it_is_the_process_of_the_whole_kronecker_product(own_noise: bool) -> No
     np.testing.assert_array_equal(predict_kernel_dependency(process.machine, ACROSS), nearest)
 
 
+def test_autokrigeability_with_one_ratio_it_is_the_ridge_regression() -> None:
+    process = fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=False)
+    (ratio,) = set(process.ratios)
+    ridge = fit_kernel_dependency(GRAM, OUTPUT_GRAM, ratio)
+    np.testing.assert_allclose(process.machine.coefficients, ridge.coefficients, atol=1e-9)
+    own = fit_cokriging(GRAM, OUTPUT_GRAM)
+    assert own.evidence > process.evidence and own.ratios.max() > 3 * own.ratios.min()
+
+
 @pytest.mark.parametrize("own_noise", [True, False])
 def test_no_other_parameters_are_more_likely_nearby(own_noise: bool) -> None:
     process = fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=own_noise)
@@ -65,12 +76,3 @@ def test_no_other_parameters_are_more_likely_nearby(own_noise: bool) -> None:
             ratios = process.ratios * (where if own_noise else factor)
             others.append(process._replace(ratios=ratios))
         assert max(map(log_likelihood, others)) < process.evidence
-
-
-def test_autokrigeability_with_one_ratio_it_is_the_ridge_regression() -> None:
-    process = fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=False)
-    (ratio,) = set(process.ratios)
-    ridge = fit_kernel_dependency(GRAM, OUTPUT_GRAM, ratio)
-    np.testing.assert_allclose(process.machine.coefficients, ridge.coefficients, atol=1e-9)
-    own = fit_cokriging(GRAM, OUTPUT_GRAM)
-    assert own.evidence > process.evidence and own.ratios.max() > 3 * own.ratios.min()

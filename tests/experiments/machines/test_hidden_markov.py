@@ -39,17 +39,6 @@ def probability(model: HiddenMarkov, x: np.ndarray, y: np.ndarray) -> float:
     return float(total + sum(model.emissions[s, min(o, V)] for s, o in zip(y, x, strict=True)))
 
 
-def test_counts_by_hand() -> None:
-    model = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=0)
-    np.testing.assert_allclose(np.exp(model.start), [2 / 3, 1 / 3], rtol=1e-6)
-    # Label 0 occurs 3 times: followed once by 1 and ending twice; 1 is followed by 0, 1, the end.
-    np.testing.assert_allclose(np.exp(model.transitions), [[0, 1 / 3], [1 / 3, 1 / 3]], rtol=1e-6)
-    np.testing.assert_allclose(np.exp(model.stop), [2 / 3, 1 / 3], rtol=1e-6)
-    shares = [[2 / 3, 1 / 3, 0, 0], [0, 2 / 3, 1 / 3, 0]]
-    np.testing.assert_allclose(np.exp(model.emissions), shares, rtol=1e-6)
-    assert model.transitions[0, 0] == -np.inf
-
-
 def test_counts_by_hand_with_the_laplace_correction() -> None:
     model = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=1)
     np.testing.assert_allclose(np.exp(model.start), [3 / 5, 2 / 5], rtol=1e-6)
@@ -92,14 +81,6 @@ def test_probabilities_sum_to_one(smoothing: float) -> None:
     # All lengths together: start (I + A + A A + ..) stop.
     visits = np.linalg.solve(np.eye(S) - probabilities.transitions, probabilities.stop)
     np.testing.assert_allclose(probabilities.start @ visits, 1, rtol=1e-12)
-
-
-def test_an_unseen_label_has_no_probability_but_with_smoothing_it_has() -> None:
-    none = fit_hidden_markov(SYMBOLS, LABELS, V, S + 1, smoothing=0)
-    assert np.all(none.emissions[S] == -np.inf) and not np.isnan(none.transitions).any()
-    assert S not in decode(none, SYMBOLS)
-    some = fit_hidden_markov(SYMBOLS, LABELS, V, S + 1, smoothing=0.5)
-    np.testing.assert_allclose(np.exp(some.emissions[S]), np.full(V + 1, 1 / (V + 1)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(5))

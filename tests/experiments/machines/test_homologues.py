@@ -1,20 +1,23 @@
-"""Homologues among decoys: oracles and Psi against every alignment written down."""
+"""Homologues among decoys: oracles, Psi and training against every alignment; the log-odds."""
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 import jax
 import numpy as np
 import pytest
 
 from experiments.machines.homologues import (
+    LetterCounts,
     candidate_scores,
+    homologue_counts,
     homologue_inputs,
     homologue_outputs,
     homologue_search,
+    log_odds,
 )
-from jaxstruct import fit, joint_feature, predict
+from jaxstruct import Settings, Status, fit, joint_feature, predict
 from tests.experiments.machines.homologue_cases import (
     A,
     M,
@@ -27,7 +30,7 @@ from tests.experiments.machines.homologue_cases import (
     sequences,
     weights_of,
 )
-from tests.lib.refusals import refused
+from tests.truth.quadratic_program import solve_primal
 
 KINDS = [("linear", False), ("affine", False), ("linear", True), ("affine", True)]
 COUNT = 60
@@ -156,108 +159,81 @@ def test_equal_scores_go_to_the_first_candidate(x64):
     assert (found.operations == -1).all()
 
 
-def batch():
+def test_batches_are_padded():
     natives = [np.array([0, 1, 2]), np.array([2, 1])]
     candidates = [[np.array([0, 1]), np.array([2])], [np.array([1]), np.array([0, 0, 2])]]
     x = homologue_inputs(natives, candidates)
     y = homologue_outputs([0, 1], [[0, 0], [0, 1]], [[0, 0], [0, 2]], x.native.shape[1] + 3)
-    return x, y
-
-
-def test_batches_are_padded():
-    x, y = batch()
     np.testing.assert_array_equal(x.native, [[0, 1, 2], [2, 1, -1]])
     np.testing.assert_array_equal(x.candidate_lengths, [[2, 1], [1, 3]])
     np.testing.assert_array_equal(x.candidates[1, 0], [1, -1, -1])
     np.testing.assert_array_equal(y.operations[0], [0, 0, -1, -1, -1, -1])
-    assert homologue_search(A).check(x, y) is None
 
 
-def changed(where, field, index, value):
-    x, y = batch()
-    parts = {"x": x, "y": y}
-    leaf = np.array(getattr(parts[where], field))
-    leaf[index] = value
-    parts[where] = parts[where]._replace(**{field: leaf})
-    return parts["x"], parts["y"]
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (("x", "native", (0, 1), 3), r"inputs.native\[0, 1\] is 3: expected 0\.\.2, the"),
-        (("x", "native", (1, 0), -1), r"inputs.native\[1, 0\] is -1: expected 0"),
-        (("x", "candidates", (1, 1, 2), 9), r"inputs.candidates\[1, 1, 2\] is 9: expected 0"),
-        (("x", "native_length", 1, 0), r"inputs.native_length\[1\] is 0: expected 1..3"),
-        (("x", "candidate_lengths", (0, 1), 4), r"_lengths\[0, 1\] is 4: expected 0..3"),
-        (("x", "candidate_lengths", (0, 1), 0), r"\[0\] is \[2, 0\]: expected two candi"),
-        (("x", "candidate_lengths", (1, 1), 0), r"outputs.candidate\[1\] is 1: .* not empty"),
-        (("y", "candidate", 0, 2), r"outputs.candidate\[0\] is 2: expected 0..1"),
-        (("y", "operations", (0, 1), 3), r"outputs.operations\[0, 1\] is 3: expected PAIR"),
-        (("y", "operations", (0, 4), 1), r"outputs.operations\[0, 4\] is 1: .* then PADDING"),
-        (("y", "operations", (0, 2), 2), r"the 2 letters of the second .* 0\.\.2"),
-        (("y", "begin", (1, 0), 1), r"the 2 letters of the first sequence; it covers 1\.\.2"),
-        (("y", "begin", (1, 0), -1), "of the first sequence"),
-    ],
-)
-def test_refusals_name_what_does_not_fit(change, message):
-    problem = homologue_search(A)
-    refused(message, lambda: fit(problem, *changed(*change), "svm2"))
-
-
-def test_batches_that_do_not_fit_are_refused():
-    x, y = batch()
-    problem = homologue_search(A)
-    short = dict(candidates=x.candidates[:, :1], candidate_lengths=x.candidate_lengths[:, :1])
-    refused("Q = 1", problem.check, x._replace(**short), y)
-    refused("HomologueInput .* got tuple", problem.check, tuple(x), y)
-    few = y._replace(operations=y.operations[:, :4])
-    refused(r"\[n = 2, width = 6\]", problem.check, x, few)
-    refused("integers, got fl", problem.check, x._replace(native=x.native.astype(float)), y)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_loss_is_zero_one_on_the_candidate_in_the_dtype_of_the_weights(x64, dtype):
-    problem, (_, y) = homologue_search(A, dtype=dtype), batch()
-    first, second = (jax.tree.map(lambda leaf, i=i: leaf[i], y) for i in range(2))
-    realigned = first._replace(operations=second.operations)
-    for other, loss in ((first, 0), (realigned, 0), (second, 1)):
-        found = problem.model.loss(first, other)
-        assert (found, found.dtype) == (loss, dtype)
-
-
-ONE = np.array([0, 1])
+@lru_cache
+def every_plane(gaps, symmetric):
+    """[n, k, D] Psi of the homologue as given, then of all alignments of all decoys, distinct."""
+    x, y = random_examples(8, seed=3)
+    kind, rows = dict(gaps=gaps, symmetric=symmetric), []
+    for i in range(8):
+        native, candidates = sequences(x, i)
+        own = psi_of(x, i, type(y)(y.candidate[i], y.operations[i], y.begin[i]), **kind)
+        decoys = [
+            all_alignments(native, each, **kind)[0]
+            for q, each in enumerate(candidates) if len(each) and q != y.candidate[i]
+        ]  # fmt: skip
+        rows.append(np.concatenate([own[None], np.unique(np.concatenate(decoys), axis=0)]))
+    most = max(map(len, rows))
+    return np.array([np.concatenate([r, np.repeat(r[-1:], most - len(r), axis=0)]) for r in rows])
 
 
 @pytest.mark.parametrize(
-    "make, match",
+    "formulation, gaps, symmetric, settings",
     [
-        (lambda: homologue_search(0), "alphabet_size"),
-        (lambda: homologue_search(3, gaps="cubic"), "gaps is 'cubic'"),
-        (lambda: homologue_inputs([ONE, ONE[:0]], [[ONE]] * 2), r"natives\[1\] is empty"),
-        (lambda: homologue_inputs([ONE], [[ONE, ONE[:0]]]), r"candidates\[0\]\[1\] is empty"),
-        (lambda: homologue_inputs([ONE], []), "of one length"),
-        (lambda: homologue_outputs([0], [[0, 0, 0]], [[0, 0]], 2), "more than M"),
-        (lambda: homologue_search(4, symmetric="no"), "symmetric must be True or False"),
-        (lambda: homologue_inputs([[ONE]], [ONE]), r"natives\[0\] must be"),
-        (lambda: homologue_inputs([ONE], [ONE]), r"candidates\[0\]\[0\] must be"),
-        (lambda: homologue_inputs(["ACGT"], [["AC"]]), "must be .* 'ACGT': .*alignments.encode"),
-        (lambda: homologue_inputs([ONE / 2], [[ONE]]), r"natives\[0\] must be .* got float64"),
-        (lambda: homologue_inputs([ONE + 2**40], [[ONE]]), r"natives\[0\]\[0\] is 1099511627776"),
-        (lambda: homologue_outputs([0.5], [[0]], [[0, 0]], 4), "candidate must be .* got float64"),
-        (lambda: homologue_outputs([0], [0], [[0, 0]], 4), "operations must be .n, wid"),
-        (lambda: homologue_outputs([0], [[0]], [[0.5, 0]], 4), "begin must be .* got float64"),
+        ("svm1", "linear", False, Settings(variant="subspace")),
+        ("svm2_margin", "affine", True, Settings(variant="full", warm_passes=0)),
     ],
 )
-def test_wrong_arguments_are_refused(make, match):
-    refused(match, make)
+def test_optimum(x64, formulation, gaps, symmetric, settings):
+    """That of an independent QP with all alignments."""
+    psi = every_plane(gaps, symmetric)
+    losses = np.ones(psi.shape[:2])
+    losses[:, 0] = 0
+    truth = solve_primal(formulation, psi, losses, np.zeros(8, int), 4.0)
+    problem = homologue_search(A, gaps=gaps, symmetric=symmetric, dtype="float64")
+    x, y = random_examples(8, seed=3)
+    solution = fit(problem, x, y, formulation, 4.0, tolerance=1e-7, max_passes=3000,
+                   settings=settings)  # fmt: skip
+    assert solution.status == Status.CONVERGED
+    assert solution.primal == pytest.approx(truth.objective, rel=1e-6)
+    assert solution.dual == pytest.approx(truth.objective, rel=1e-6)
+    distance = np.linalg.norm(flat(solution.weights) - truth.w)
+    assert distance <= np.sqrt(4e-6 * truth.objective)
 
 
-def test_inputs_alone_are_checked_for_prediction():
-    """One candidate is enough there."""
-    problem = homologue_search(4)
-    problem.check(homologue_inputs([ONE], [[ONE]]))
-    with refused("inputs must be a HomologueInput .see homologue_inputs"):
-        problem.check(np.zeros((1, 2)))
-    with refused(r"inputs.native\[0, 1\] is 1: expected 0..0"):
-        homologue_search(1).check(homologue_inputs([ONE], [[ONE]]))
+def test_counts():
+    x, y = random_examples(60)
+    pairs, first, second = homologue_counts(A, x, y)
+    truths = [jax.tree.map(lambda leaf, i=i: leaf[i], y) for i in range(60)]
+    wanted = sum(psi_of(x, i, one)[1:] for i, one in enumerate(truths))
+    assert pairs.sum() > 20
+    np.testing.assert_array_equal(pairs.ravel(), wanted)
+    both = [sequences(x, i) for i in range(60)]
+    natives = np.concatenate([native for native, _ in both])
+    homologues = np.concatenate([of[q] for (_, of), q in zip(both, y.candidate, strict=True)])
+    np.testing.assert_array_equal(first, np.bincount(natives, minlength=A))
+    np.testing.assert_array_equal(second, np.bincount(homologues, minlength=A))
+
+
+def test_log_odds_by_hand():
+    counts = LetterCounts(np.array([[3.0, 0], [1, 0]]), np.array([5.0, 1]), np.array([6.0, 0]))
+    joint = np.array([[4, 1], [2, 1]]) / 8
+    sequences = log_odds(counts)
+    np.testing.assert_allclose(
+        sequences, np.log(joint / np.outer([6 / 8, 2 / 8], [7 / 8, 1 / 8])), rtol=1e-12
+    )
+    pairs = log_odds(counts, background="pairs", smoothing=1.0)
+    np.testing.assert_allclose(
+        pairs, np.log(joint / np.outer([5 / 8, 3 / 8], [6 / 8, 2 / 8])), rtol=1e-12
+    )
+    assert not np.allclose(log_odds(counts, smoothing=0.1), sequences)

@@ -1,14 +1,20 @@
-"""Kernel dependency estimation against principal components and ridge regressions of vectors."""
+"""Baselines of table 4.5 against distances, principal components and ridge regressions."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.decomposition import PCA
 from sklearn.kernel_ridge import KernelRidge
 
 from experiments.machines.kernel_dependency_estimation import (
     choose_kernel_dependency,
+    choose_neighbours,
+    choose_setting,
     fit_kernel_dependency,
+    fold_numbers,
+    most_frequent_output,
+    nearest_outputs,
     predict_kernel_dependency,
     principal_components,
 )
@@ -17,13 +23,13 @@ RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(30, 3)), RNG.normal(size=(9, 3))
 OUTPUTS = RNG.normal(size=(30, 4)) + X @ RNG.normal(size=(3, 4))
 GRAM, OUTPUT_GRAM = X @ X.T, OUTPUTS @ OUTPUTS.T
+OWN = np.sum(X**2, axis=1)
 
 
 def test_components_are_those_of_the_vectors() -> None:
     found, want = principal_components(OUTPUT_GRAM), PCA(4).fit_transform(OUTPUTS)
     assert found.shape == (30, 4)
     np.testing.assert_allclose(np.abs(found), np.abs(want), atol=1e-8)
-    np.testing.assert_array_equal(principal_components(OUTPUT_GRAM, 2), found[:, :2])
     assert principal_components(np.ones((3, 3))).shape == (3, 0)
 
 
@@ -36,16 +42,6 @@ def test_regressions_are_ridge_regressions_and_pre_images_training_outputs() -> 
     assert len(set(want)) > 3
 
 
-def test_few_components_lose_what_lies_across_them() -> None:
-    one = fit_kernel_dependency(GRAM, OUTPUT_GRAM, 0.5, components=1)
-    whole = fit_kernel_dependency(GRAM, OUTPUT_GRAM, 0.5)
-    found = [predict_kernel_dependency(machine, Z @ X.T) for machine in (one, whole)]
-    assert (found[0] != found[1]).any()
-    line = principal_components(OUTPUT_GRAM, 1)
-    value = (Z @ X.T) @ np.linalg.solve(GRAM + 0.5 * np.eye(30), line)
-    np.testing.assert_array_equal(found[0], np.abs(value - line[:, 0]).argmin(1))
-
-
 def test_the_kernel_and_the_ridge_are_chosen() -> None:
     rng = np.random.default_rng(1)
     x = rng.uniform(-3, 3, size=(80, 1))
@@ -55,3 +51,56 @@ def test_the_kernel_and_the_ridge_are_chosen() -> None:
     choice = choose_kernel_dependency(grams, same, 1 - same, [1e-2, 1e2])
     assert choice.setting == (1, 1e-2) and choice.losses.shape == (6,)
     assert choice.losses.min() < 0.1
+
+
+@pytest.mark.smoke
+def test_several_have_the_output_closest_to_their_mean() -> None:
+    found = nearest_outputs(Z @ X.T, OWN, OUTPUT_GRAM, 4)
+    near = ((Z[:, None] - X) ** 2).sum(-1).argsort(1)[:, :4]
+    means = OUTPUTS[near].mean(axis=1)
+    want = ((means[:, None] - OUTPUTS) ** 2).sum(-1).argmin(1)
+    np.testing.assert_array_equal(found, want)
+    assert (found != near[:, 0]).any()
+
+
+def test_ties_go_to_the_lowest_index() -> None:
+    assert nearest_outputs(np.zeros((1, 3)), np.zeros(3), np.eye(3), 1).tolist() == [0]
+    assert nearest_outputs(np.zeros((1, 3)), np.zeros(3), np.eye(3), 2).tolist() == [0]
+
+
+def test_noise_asks_for_more_neighbours() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(120, 1)), rng.integers(0, 2, 120)
+    noisy = np.where(rng.random(120) < 0.25, y, (x[:, 0] > 0).astype(int))
+    same = (noisy[:, None] == noisy).astype(float)
+    choice = choose_neighbours(x @ x.T, same, 1 - same, [1, 3, 15])
+    assert choice.setting == 15 and choice.losses[2] < choice.losses[0]
+
+
+def test_folds_are_even_and_drawn() -> None:
+    folds = fold_numbers(11, 3, seed=4)
+    assert sorted(np.bincount(folds)) == [3, 4, 4]
+    np.testing.assert_array_equal(folds, fold_numbers(11, 3, seed=4))
+    assert (folds != fold_numbers(11, 3, seed=5)).any()
+
+
+def test_every_example_is_held_out_once_and_the_first_best_wins() -> None:
+    n, seen = 10, []
+    loss = np.arange(n * n, dtype=float).reshape(n, n)
+
+    def predict(setting, train, held):
+        assert not set(train) & set(held) and len(train) + len(held) == n
+        seen.append((setting, *held))
+        return np.full(len(held), setting % 2)
+
+    choice = choose_setting([1, 0, 2], predict, loss, folds=5)
+    assert choice.setting == 0 and choice.losses[1] == choice.losses[2] < choice.losses[0]
+    assert sorted(i for setting, *held in seen if setting == 2 for i in held) == list(range(n))
+    folds = fold_numbers(n, 5)
+    want = [loss[i, np.flatnonzero(folds != folds[i])[0]] for i in range(n)]
+    assert choice.losses[1] == np.mean(want)
+
+
+def test_it_is_where_the_commonest_output_first_occurs() -> None:
+    assert most_frequent_output(["a", "bc", "d", "bc"]) == 1
+    assert most_frequent_output([(1, 2), (0,), (0,)]) == 1

@@ -14,7 +14,7 @@ import pytest
 from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar
 from jaxstruct.trees.oracles.k_best_trees import cky
 from jaxstruct.trees.phrases.binarisation import Binarisation
-from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
+from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar, terminals_of
 from jaxstruct.trees.phrases.integer_trees import decode, encode
 from jaxstruct.trees.phrases.tree import Tree, tags
@@ -95,15 +95,6 @@ def test_branching_and_reading_share_one_distribution():
     assert found["X A B"] == found["X -> X"] == pytest.approx(0.5)
 
 
-def test_smoothing_by_hand():
-    text = "(S (A a) (B b)) (S (A a) (B b)) (S (A a) (C c)) (A a)"
-    grammar = read_grammar(read_trees(text))
-    found = by_name(grammar, fit_probabilistic_grammar(grammar, smoothing=0.5))
-    assert found["S A B"] == pytest.approx(2.5 / 4) and found["S A C"] == pytest.approx(1.5 / 4)
-    assert found["S"] == pytest.approx(3.5 / 5) and found["A"] == pytest.approx(1.5 / 5)
-    assert found["B"] == found["C"] == 0
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_each_symbol_sums_to_one(smoothing, dtype):
@@ -140,14 +131,6 @@ def test_it_maximises_the_likelihood(step):
     assert all(log_likelihood(grammar, other, trees).sum() < best for other in others)
     smoothed = fit_probabilistic_grammar(grammar, smoothing=0.5, dtype="float64")
     assert log_likelihood(grammar, smoothed, trees).sum() < best
-
-
-def test_likelihood_by_hand(hand):
-    weights = fit_probabilistic_grammar(hand, dtype="float64")
-    trees = read_trees(HAND)
-    found = log_likelihood(hand, weights, [*trees, read_tree("(NN dog)"), read_tree("(S (UH oh))")])
-    np.testing.assert_allclose(found[:4], np.log([1 / 4, 1 / 4, 1 / 4, 1 / 4]))
-    assert np.all(found[4:] == -np.inf)
 
 
 def potentials_of(grammar, weights, read):

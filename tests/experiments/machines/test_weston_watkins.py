@@ -72,21 +72,6 @@ def test_every_kind_of_input_is_one_machine(x64):
     np.testing.assert_allclose(primals, primals[0], rtol=1e-6)
 
 
-@pytest.mark.thorough
-def test_weights_of_examples(x64):
-    weights = np.where(np.arange(N) < 4, 2.0, 1.0)
-    weights[-5:] = 0.0
-    for formulation in ("svm1", "svm2"):
-        objective, _ = weston_watkins_optimum(
-            formulation, X[:-5], Y[:-5], K, 9.0 * (N - 5) / N, weights[:-5]
-        )
-        found = fit_weston_watkins(
-            make(), X, Y, formulation, 9.0, example_weights=weights, tolerance=1e-8
-        )
-        assert found.primal == pytest.approx(objective, rel=1e-7)
-        assert not found.alpha[-5:].any()
-
-
 def test_a_block_is_solved_exactly(x64):
     cases = [(q, r, cap) for q in (0.0, 0.3, 5.0) for r, cap in ((0.0, 0.2), (0.5, np.inf))]
     solve = jax.jit(best_block)

@@ -161,17 +161,3 @@ def test_a_margin_that_does_not_exist():
     assert not dual.solve(1e-9, least_margin=1e-2)
     assert dual.margin_bound() <= 1e-2
     assert not WorkingSetDual(np.ones(1), np.zeros(1)).size
-
-
-@pytest.mark.thorough
-def test_room_grows():
-    """More constraints than there is room for at first: nothing is lost."""
-    random = np.random.default_rng(0)
-    phi, examples = random.normal(size=(150, 4)), random.integers(0, 20, 150)
-    dual = WorkingSetDual(np.full(20, 0.3), np.zeros(20))
-    for r in range(150):
-        dual.add(int(examples[r]), 1.0, phi[: r + 1] @ phi[r])
-    np.testing.assert_allclose(dual.gram, phi @ phi.T, atol=1e-12)
-    assert dual.solve(1e-9) and dual.size == 150
-    H = 1 - phi @ (dual.multipliers @ phi)
-    np.testing.assert_allclose(dual.required(), H, atol=1e-10)

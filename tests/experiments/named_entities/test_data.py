@@ -1,26 +1,20 @@
-"""Kernel, inputs, labels and scores of named entities."""
+"""Kernel, inputs, scores and settings of named entities."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from experiments.tasks import taggers
 from experiments.tasks.news import (
     as_numbers,
-    chosen,
-    encode_labels,
-    label_names,
-    label_strings,
     length_classes,
     score,
     token_kernel,
-    true_labels,
 )
 from experiments.tasks.token_features import fit_token_index, token_features, token_rows
-from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.padding import bucketed
-from jaxstruct.data.conll import Sentence
 from tests.experiments.named_entities.cases import FEATURES, corpora
 
 
@@ -54,40 +48,10 @@ def test_kernel_inputs_hold_rows_places_and_gram_of_each_sentence(sentences):
         assert not x.features.rows[i, length:].any()
 
 
-def test_a_machine_of_a_fold_does_not_depend_on_its_test_sentences(sentences):
-    """The anchors of held-out tokens keep the coefficient 0."""
-    _, kernel = corpora(sentences)
-    train = np.array([0, 1, 4, 5, 8, 9, 12, 13])
-    part = chosen(kernel, train)
-    problem = chain(kernel.number_of_features, len(kernel.names))
-    machine = perceptron(problem, part.inputs, part.outputs, max_epochs=1)
-    tokens = np.repeat(np.isin(np.arange(16), train), kernel.lengths)
-    weights = np.asarray(machine.weights["emissions"])
-    assert not weights[~tokens].any() and weights[tokens].any()
-
-
-def test_labels_come_back_in_the_order_of_the_sentences(sentences):
-    sparse, _ = corpora(sentences)
-    back = label_strings(sparse.outputs, sparse.names)
-    assert [tuple(labels) for labels in back] == list(true_labels(sparse))
-    which = np.array([5, 2, 11])
-    part = chosen(sparse, which)
-    assert list(true_labels(part)) == [sentences[i].labels for i in which]
-    assert [tuple(y) for y in label_strings(part.outputs, part.names)] == list(true_labels(part))
-
-
 def test_sparse_and_kernel_tokens_have_the_same_length_classes(sentences):
     """Sentences have 2 or 7 words; machines on both kinds are compared on the same folds."""
     for corpus in corpora(sentences):
         assert (length_classes(corpus) == (corpus.lengths > 2)).all()
-
-
-def test_an_unknown_label_is_named_with_its_place(sentences):
-    with pytest.raises(ValueError, match=r"b.txt: sentence 2 labels 'Ana' as 'B-X'.*B-LOC, B-PER"):
-        encode_labels([sentences[0], Sentence(("Ana",), (), ("B-X",))], ["B-LOC", "B-PER", "I-LOC",
-                      "I-PER", "O"], "b.txt")  # fmt: skip
-    with pytest.raises(ValueError, match=r"are \['O'\]"):
-        label_names([Sentence(("a",), (), ("O",))])
 
 
 def test_scores_are_in_per_cent_and_without_entities_where_labels_are_not_iob2():
@@ -97,6 +61,22 @@ def test_scores_are_in_per_cent_and_without_entities_where_labels_are_not_iob2()
     }  # fmt: skip
     plain = score([["N", "V"]], [["N", "N"]])
     assert plain[:2] == (50.0, None) and as_numbers(plain)["f1"] is None
-    assert plain.reason.startswith("labels[0]: got 'N', expected O, B-type or I-type: write B-")
     iobes = score([["B-A", "E-A", "S-A"]], [["B-A", "E-A", "O"]])
-    assert iobes.entities == (1.0, 0.5, 2 / 3) and not iobes.reason
+    assert iobes.entities == (1.0, 0.5, 2 / 3)
+
+
+@pytest.mark.parametrize(
+    "word, kind",
+    [("1998", "digits"), ("...", "signs"), ("EFE", "capitals"), ("Ana", "initial"),
+     ("A", "initial"), ("va", "small")],
+)  # fmt: skip
+def test_spelling(word, kind):
+    assert taggers.spelling(word) == kind
+
+
+def test_c_is_divided_by_the_sentences_of_the_outer_fold(sentences):
+    sparse, _ = corpora(sentences)
+    fold = taggers.fold_of(sparse, np.arange(4, 16), np.arange(4))
+    inner = next(taggers.inner_folds(fold, 2, 0))
+    assert taggers.ratio_of("1/n", fold) == taggers.ratio_of("1/n", inner) == 1 / 12
+    assert taggers.ratio_of("0.1", inner) == 0.1

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from experiments.named_entities import command as named_entities
-from experiments.named_entities import tables as named_entities_kept
-from experiments.named_entities import tables as named_entities_tables
+from experiments.named_entities import tables
 from experiments.named_entities.command import Options
 from experiments.named_entities.report import CHOSEN, PAPER_SVM, Row
 from experiments.tasks import taggers as methods
-from jaxstruct.chains.structure import chain
 from tests.experiments.named_entities.cases import CHEAP, corpora
 from tests.experiments.scripts import strict_json
 
@@ -43,25 +41,19 @@ def test_every_machine_is_measured_on_every_fold_and_written(archive, tmp_path, 
 
 def check_files(outcome):
     content = strict_json(outcome.files[0])
-    assert [path.name for path in outcome.files] == [
-        "named_entities.json", "named_entities.csv", "named_entities.png",
-        "named_entities.plot.csv",
-        "named_entities_differences.json", "named_entities_differences.csv",
-        "named_entities_table_3.json", "named_entities_table_3.csv",
-    ]  # fmt: skip
+    names = {path.name for path in outcome.files if path.suffix == ".csv"}
+    others = {f"named_entities{end}.csv" for end in ("_differences", "_table_3", "")}
+    assert names == others | {"named_entities.plot.csv"}
     shown = outcome.files[1].read_text(encoding="utf-8")
-    assert not any(figure in shown for figure in ("9.36", "5.17", "5.94", "5.08"))
+    assert not any(figure in shown for figure in ("paper", "9.36", "5.17", "5.94", "5.08"))
     row = next(row for row in content["rows"] if row["method"] == "CRF")
     errors = [fold["test"]["token_error"] for fold in row["folds"]]
     assert f"{np.mean(errors):.2f},{np.std(errors, ddof=1):.2f}" in shown
-    assert "paper" not in shown + outcome.files[3].read_text(encoding="utf-8")
-    assert "2824,106" not in outcome.files[7].read_text(encoding="utf-8")
-    assert "python -m experiments.named_entities " in content["record"]["command"]
 
 
 def check_resumed(options, outcome, monkeypatch):
     """An interrupted run goes on: only what was not measured, or measured otherwise, is trained."""
-    folder = outcome.files[0].parent / named_entities_kept.FOLDER
+    folder = outcome.files[0].parent / tables.FOLDER
     kept = sorted(path.name for path in folder.iterdir())
     assert len(kept) == 2 * 7 and "SVM_degree_2_svm2_1_fold0.json" in kept
     trained = []
@@ -77,7 +69,7 @@ def check_resumed(options, outcome, monkeypatch):
 
 def test_the_words_of_methods_name_the_machines_of_both_tables():
     options = Options(C=("1/n", "1"), table_3_C=("1/n", "1"))
-    jobs = named_entities_tables._jobs(options)
+    jobs = tables._jobs(options)
     named = {
         room: [(row.name, row.tokens, row.setting, row.formulation) for job in own
                for row in job.rows]
@@ -92,13 +84,12 @@ def test_the_words_of_methods_name_the_machines_of_both_tables():
     compared = [row.method for own in jobs.values() for job in own for row in job.rows
                 if row.compared and row.setting == CHOSEN]  # fmt: skip
     assert compared == ["HMM", "CRF", "perceptron", "SVM"]
-    every = named_entities_tables._jobs(options.replace(inner_folds=0, smoothing=("1",)))
+    every = tables._jobs(options.replace(inner_folds=0, smoothing=("1",)))
     svms = [(job.rows[0].formulation, *job.settings) for job in every["kernel"]
             if job.rows[0].method == "SVM"]  # fmt: skip
     assert svms == [(form, C) for form in PAPER_SVM for C in ("1/n", "1")]
 
 
-@pytest.mark.thorough
 def test_every_machine_takes_its_setting_of_least_inner_error(sentences):
     """Made-up errors: the last setting is best in the inner folds and the first in the outer."""
     corpus, _ = corpora(sentences)
@@ -114,8 +105,8 @@ def test_every_machine_takes_its_setting_of_least_inner_error(sentences):
         return tuple({"test": {"token_error": e}, "machine": setting} for e in errors)
 
     row = Row("CRF", "", "linear", CHOSEN, None, True)
-    job = named_entities_tables.Job((row, row._replace(variant="averaged")), ("a", "b", "c"), train)
-    first, second = named_entities_tables.train_at_best(job, outer, None, 2, 0)
+    job = tables.Job((row, row._replace(variant="averaged")), ("a", "b", "c"), train)
+    first, second = tables.train_at_best(job, outer, None, 2, 0)
     assert (first["setting"], first["machine"]) == ("c", "c")
     assert (second["setting"], second["machine"]) == ("a", "a"), "of equal ones the first"
     assert first["inner_errors"] == {"a": 3.0, "b": 2.0, "c": 1.0}
@@ -126,15 +117,3 @@ def test_every_machine_takes_its_setting_of_least_inner_error(sentences):
         names = [fold.whole.sentences[i] for i in fold.parts["train"]]
         assert list(methods.seen(fold).sentences) == names
         assert np.array_equal(4 + np.flatnonzero(fold.used == 0), fold.parts["test"])
-
-
-def test_a_field_that_is_held_back_loses_its_inner_folds(sentences):
-    """With C' next to nothing the field labels O throughout, so that the other C' is taken."""
-    corpus, _ = corpora(sentences)
-    fold = methods.fold_of(corpus, np.arange(4, 16), np.arange(4))
-    row = Row("CRF", "", "linear", CHOSEN, None, True)
-    job = named_entities_tables.Job((row,), ("1e-6", "1"), named_entities_tables._random_field)
-    problem = chain(corpus.number_of_features, len(corpus.names))
-    (found,) = named_entities_tables.train_at_best(job, fold, problem, 2, 0)
-    assert found["setting"] == "1" and found["inner_errors"]["1"] < found["inner_errors"]["1e-6"]
-    assert sum(found["wrong"]) == 0 == found["test"]["token_error"]

@@ -3,9 +3,7 @@
     python -m experiments.handwriting
     python -m experiments.handwriting --x64 --tolerance=1e-7
     python -m experiments.handwriting --folds=10
-    python -m experiments.handwriting --c_path=0.01,0.03,0.1,0.3 --formulations=svm1_slack,svm2
-    python -m experiments.handwriting --letter_data=letter.data --model=model.npz
-    python -m experiments.handwriting --letter_data=new.data --model=model.npz --predict_only
+    python -m experiments.handwriting --letter_data=letter.data
 
 One fold of words trains, the rest tests. Beside its table the script writes a picture of words as
 they were read, and the course of the training.
@@ -13,14 +11,12 @@ they were read, and the course of the training.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.handwriting.baselines import BASELINES, EPOCHS, train_baseline
+from experiments.corpora.ocr_letters import LETTERS, PIXELS
 from experiments.lib import common
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
@@ -29,25 +25,135 @@ from experiments.lib.report import Columns, Table, rows_table, spread_text
 from experiments.tasks.handwriting import (
     CAPITALS,
     KNOWN_OPTIMUM,
-    Data,
-    Split,
-    errors,
-    fold_splits,
-    load,
-    one_split,
-)
-from experiments.tasks.letter_machines import (
     ChainOptions,
+    Data,
     Machine,
+    Split,
     chain_problem,
-    describe,
+    fold_splits,
+    letters_of,
+    load,
     measure,
+    numbers_of,
+    one_split,
     read_words,
+    time_runs,
     train_chain,
 )
 from experiments.tasks.word_pictures import course_picture, picture_of
-from jaxstruct.solvers.checkpoints.run_state import load_weights, save_weights
+from jaxstruct import fit, predict, take
+from jaxstruct.baselines.conditional_random_field import fit_random_field
+from jaxstruct.baselines.perceptron import perceptron
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import PyTree
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
+
+BASELINES = ("letters", "perceptron", "crf")
+"""A multiclass SVM on single letters (the chain without transitions), the averaged perceptron of
+the chain, and its conditional random field."""
+
+LETTER_ROWS = 1024
+"""Training sets of single letters are filled up to a multiple of this, to share programs."""
+
+FIELD_TOLERANCE = 1e-3
+"""Of the random field's gradient, relative to max(1, |w|)."""
+
+EPOCHS = 20
+"""Epochs of the perceptron."""
+
+
+def train_baseline(options: Any, data: Data, split: Split, name: str, runs: int) -> Machine:
+    """One of `BASELINES`, trained `runs` times; the last is measured."""
+    train = {"letters": _train_letters, "perceptron": _train_perceptron, "crf": _train_field}[name]
+    return train(options, data, split, runs)
+
+
+def _train_letters(options: Any, data: Data, split: Split, runs: int) -> Machine:
+    """svm1 with the zero-one loss on letters, each of the weight of a word's position."""
+    problem = multiclass(PIXELS, len(LETTERS), dtype=data.dtype)
+    places = letters_of(data, split.train)
+    filled = np.resize(places, -(-len(places) // LETTER_ROWS) * LETTER_ROWS)
+    weights = (np.arange(len(filled)) < len(places)).astype(np.float64)
+    pixels = data.words.pixels.astype(data.dtype)
+    settings = options.settings()._replace(working_sets="enumerated")
+    results = [
+        time_runs(
+            options, f"letters, {split.name}",
+            lambda update: fit(
+                problem, pixels[filled], data.words.letters[filled], "svm1",
+                options.c_over_n * len(filled), tolerance=options.tolerance,
+                example_weights=weights, settings=settings, callback=update,
+            ),
+        )
+        for _ in range(runs)
+    ]  # fmt: skip
+
+    def read(chosen: np.ndarray) -> list[np.ndarray]:
+        flat = predict(problem, results[-1][1].weights, pixels[letters_of(data, chosen)])
+        return np.split(np.asarray(flat), np.cumsum(data.lengths[chosen])[:-1])
+
+    row = {"machine": "letters", "c_over_n": options.c_over_n} | numbers_of(results)
+    return Machine(row, read)
+
+
+def _train_perceptron(options: Any, data: Data, split: Split, runs: int) -> Machine:
+    """The averaged perceptron of the same features, without any constant to choose but `EPOCHS`."""
+    problem = chain_problem(options.loss, data.dtype)
+    examples = take(data.inputs, split.train), take(data.outputs, split.train)
+    results = [
+        time_runs(
+            options, f"perceptron, {split.name}",
+            lambda update: perceptron(
+                problem, *examples, max_epochs=EPOCHS, seed=options.seed
+            ),
+        )
+        for _ in range(runs)
+    ]  # fmt: skip
+    found = results[-1][1]
+    epochs = len(found.mistakes)
+    counts = (found.status.name, epochs, epochs * len(split.train))
+    return _untold("perceptron", None, counts, results, problem, found.averaged, data)
+
+
+def _train_field(options: Any, data: Data, split: Split, runs: int) -> Machine:
+    """The conditional random field of the same features, L-BFGS."""
+    problem = chain_problem(options.loss, data.dtype)
+    examples = take(data.inputs, split.train), take(data.outputs, split.train)
+    results = [
+        time_runs(
+            options, f"random field, {split.name}",
+            lambda update: fit_random_field(
+                problem, *examples, options.c_over_n * len(split.train),
+                tolerance=FIELD_TOLERANCE,
+            ),
+        )
+        for _ in range(runs)
+    ]  # fmt: skip
+    found = results[-1][1]
+    counts = (found.status.name, found.iterations, found.evaluations * len(split.train))
+    machine = _untold("crf", options.c_over_n, counts, results, problem, found.weights, data)
+    machine.row["primal"] = found.objective
+    return machine
+
+
+def _untold(
+    name: str,
+    ratio: float | None,
+    counts: tuple[str, int, int],
+    results: list,
+    problem: Problem,
+    weights: PyTree,
+    data: Data,
+) -> Machine:
+    """A machine of the chain without a dual; counts are its status, passes and oracle calls."""
+    row = {"machine": name, "c_over_n": ratio} | numbers_of([])
+    row |= dict(zip(("status", "passes", "oracle_calls"), counts, strict=True))
+    row["first_seconds"] = results[0][0]
+    row["second_seconds"] = results[1][0] if len(results) > 1 else None
+    row["compile_seconds"] = results[0][2]
+    return Machine(row, lambda chosen: read_words(problem, weights, data, chosen))
+
 
 ERRORS = ("train_letter_error", "train_word_error", "test_letter_error", "test_word_error")
 ERROR_COLUMNS = tuple(
@@ -109,12 +215,6 @@ def _settings(options: Any) -> list[str]:
         "oracle call is a forward-backward run.",
     }
     notes += [f"{name}: {said[name]}" for name in options.baselines]
-    if options.c_path:
-        path = ", ".join(options.c_path)
-        notes.append(
-            f"C' of a formulation is that of {path} with the fewest wrong letters on "
-            f"{100 * options.held_out:g} % of the training words, held out."
-        )
     return notes
 
 
@@ -129,12 +229,9 @@ def folds_table(options: Any, splits: Sequence[Split], rows: Mapping[str, list[d
          _total(found, "compilations")]
         for machine, found in rows.items()
     ]  # fmt: skip
-    way = "all folds but one train, that one tests" if options.reverse else (
-        "one fold trains, all others test"
-    )  # fmt: skip
     notes = [
-        f"Mean ± sample standard deviation over {len(splits)} splits: {way}. 'seconds' and "
-        "'programs compiled' are sums.",
+        f"Mean ± sample standard deviation over {len(splits)} splits: one fold trains, all "
+        "others test. 'seconds' and 'programs compiled' are sums.",
         *_settings(options),
     ]
     return Table(f"Handwritten words, {len(splits)} folds", columns, body, notes)
@@ -192,13 +289,6 @@ class Options(ChainOptions):
         "Words of your own: a file as letter.data of its makers, plain or .gz; default: the "
         "corpus, see third_party_data.",
     )
-    model: str | None = flag(
-        None,
-        "File for the weights (.npz): of the first formulation, written; read with predict_only.",
-    )
-    predict_only: bool = flag(
-        False, "Train nothing: read all words with --model and write what was read."
-    )
     train_folds: Sequence[str] = flag(("1",), "Folds to train on; the others test.", each=int)
     examples: int = flag(0, "Learn from the first so many words only; 0 for all.", least=0)
     folds: int = flag(
@@ -207,7 +297,6 @@ class Options(ChainOptions):
         "test; 10 is the protocol of Taskar et al. (2003). 0: one split, by train_folds.",
         least=0,
     )
-    reverse: bool = flag(False, "With folds: one fold tests, all others train.")
     formulations: Sequence[str] = flag(
         ("svm1_margin",),
         f"Structural SVMs to train, some of {', '.join(FORMULATIONS)}. svm0 needs words that "
@@ -224,29 +313,17 @@ class Options(ChainOptions):
 
 
 def run(options: Options) -> common.Outcome:
-    """Train and test, or read only; print the table and write it.
+    """Train and test; print the table and write it.
 
     Raises:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
       ValueError: an option that does not fit; the message names it.
     """
     dtype = common.prepare(options)
-    _check(options)
-    if options.model and not options.predict_only:
-        common.check_folder("model", Path(options.model).parent)
-    data = load(options.letter_data, dtype)
-    if options.predict_only:
-        return _read_only(options, data)
-    return _cross_validation(options, data) if options.folds else _one_split(options, data)
-
-
-def _check(options: Options) -> None:
-    if not options.predict_only and not [*options.formulations, *options.baselines]:
+    if not [*options.formulations, *options.baselines]:
         raise ValueError("formulations and baselines are both empty: there is nothing to train")
-    if options.predict_only and not options.model:
-        raise ValueError("predict_only needs --model, a file that this script wrote")
-    if options.model and not options.predict_only and (options.folds or not options.formulations):
-        raise ValueError("model is written of one split's first formulation: drop --folds")
+    data = load(options.letter_data, dtype)
+    return _cross_validation(options, data) if options.folds else _one_split(options, data)
 
 
 def _machines(options: Options, data: Data, split: Split, runs: int) -> Iterator[Machine]:
@@ -263,8 +340,6 @@ def _one_split(options: Options, data: Data) -> common.Outcome:
     rows: list[dict[str, Any]] = []
     with common.kept_if_stopped(options, {"rows": rows}):
         for machine in _machines(options, data, split, 2):
-            if options.model and not machines:
-                save_weights(options.model, machine.weights)
             machines.append(machine)
             rows.append(measure(machine, data, split))
     table = split_table(options, data, split, rows)
@@ -274,11 +349,11 @@ def _one_split(options: Options, data: Data) -> common.Outcome:
 
 
 def _cross_validation(options: Options, data: Data) -> common.Outcome:
-    splits = fold_splits(data.words, options.folds, options.reverse)
+    splits = fold_splits(data.words, options.folds)
     if options.examples:
         splits = [split._replace(train=split.train[: options.examples]) for split in splits]
     rows: dict[str, list[dict[str, Any]]] = {}
-    name = f"handwriting_folds{'_reverse' if options.reverse else ''}"
+    name = "handwriting_folds"
     with common.kept_if_stopped(options, {"rows": rows}, name=name):
         for split in splits:
             for machine in _machines(options, data, split, 1):
@@ -286,29 +361,3 @@ def _cross_validation(options: Options, data: Data) -> common.Outcome:
                 rows.setdefault(row["machine"], []).append(row)
     table = folds_table(options, splits, rows)
     return common.save(options, table, {"rows": rows}, name=name)
-
-
-def _read_only(options: Options, data: Data) -> common.Outcome:
-    problem = chain_problem(options.loss, data.dtype)
-    assert options.model is not None, "_check has looked"
-    weights = load_weights(options.model, problem)
-    every = np.arange(len(data.lengths))
-
-    def read(chosen: np.ndarray) -> list[np.ndarray]:
-        return read_words(problem, weights, data, chosen)
-
-    start = time.perf_counter()
-    found = read(every)
-    seconds = time.perf_counter() - start
-    wrong = errors(data, every, found)
-    columns = ["words", "letters", ("error %", "letters"), ("error %", "words"), "seconds"]
-    body = [[len(every), int(data.lengths.sum()), wrong.letters, wrong.words, seconds]]
-    notes = [f"Read by {options.model}; errors against the letters of the file."]
-    table = Table("Handwritten words, read by a trained model", columns, body, notes)
-    plots = {}
-    if options.picture_words:
-        plots["handwriting_read_words"] = picture_of(
-            options, data, "the model", read, every, "words", (wrong.letters, wrong.words)
-        )
-    numbers: dict[str, Any] = {"words": describe(data, every, found)}
-    return common.save(options, table, numbers, plots, name="handwriting_read")

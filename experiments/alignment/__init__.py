@@ -1,1 +1,0 @@
-"""Table 4 and figure 2: finding the homologue by learned local alignment."""

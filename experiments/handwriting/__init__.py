@@ -1,1 +1,0 @@
-"""Handwritten words, read letter by letter by a chain."""

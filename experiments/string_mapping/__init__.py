@@ -1,1 +1,0 @@
-"""Strings to strings, the thesis's table 4.5."""
