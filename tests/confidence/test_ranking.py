@@ -1,4 +1,4 @@
-"""The k best of every structure through its public function."""
+"""The k best of every structure; what calls of confidence take in memory."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import pytest
 
 import jaxstruct as js
 from experiments.machines.homologues import homologue_inputs, homologue_search
+from jaxstruct.confidence import batches, probabilities, ranking
+from jaxstruct.core.compiling import programs_traced
+from jaxstruct.core.device import memory_limit
 from jaxstruct.graphs.inputs import graph_inputs
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.structure import graph_labelling
+from jaxstruct.solvers.validation.checks import checked_inputs
 from tests.confidence.cases import LOG_LINEAR, MOST, case, one, own_structure, ranked
+from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
+from tests.solvers.test_size_classes import trees
 
 every_structure = pytest.mark.parametrize("name", [*LOG_LINEAR, "local"])
-
-
-def assert_same(a, b) -> None:
-    """Two outputs of `predict` are the same."""
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        assert type(x) is type(y)
-        x, y = ((z.rows, z.offsets) if isinstance(z, js.Ragged) else (z,) for z in (x, y))
-        for u, v in zip(x, y, strict=True):
-            np.testing.assert_array_equal(u, v)
 
 
 @every_structure
@@ -34,7 +31,7 @@ def test_the_first_is_the_prediction_and_all_are_there(name) -> None:
     """Distinct outputs in falling order of F, as many as there are; margins and mask follow."""
     given = case(name)
     found, K = ranked(name), MOST.get(name, 8)
-    assert_same(found.outputs[0], js.predict(given.problem, given.weights, given.inputs))
+    assert_same(found.outputs[0], js.predict(*given[:3]), kinds=True)
     np.testing.assert_array_equal(found.mask, found.scores > -np.inf)
     np.testing.assert_array_equal(
         found.margins[found.mask],
@@ -83,7 +80,7 @@ def test_homologues_are_ranked_by_candidate() -> None:
         problem.initial_weights,
     )
     found = js.confidence.k_best(problem, weights, inputs, k=3)
-    assert_same(found.outputs[0], js.predict(problem, weights, inputs))
+    assert_same(found.outputs[0], js.predict(problem, weights, inputs), kinds=True)
     np.testing.assert_array_equal(found.mask.sum(axis=1), [1, 2, 3])
     ranked = np.stack([y.candidate for y in found.outputs], axis=1)
     assert [sorted(row[row >= 0]) for row in ranked] == [[0], [0, 1], [0, 1, 2]]
@@ -145,3 +142,87 @@ def test_zeros_of_either_sign_are_equal_scores() -> None:
     best = js.confidence.k_best(problem, w, x, k=4)
     assert [int(one[0]) for one in best.outputs] == [0, 1, 3, 2]
     assert js.predict(problem, w, x)[0] == best.outputs[0][0]
+
+
+def long_chains():
+    x = np.zeros((16, 40, 3), np.float32)
+    return js.chains.chain(3, 12), js.chains.chain_inputs(x, np.full(16, 40))
+
+
+def long_alignments():
+    letters = [np.arange(40) % 4] * 8
+    return js.alignments.pairwise_alignment(4), js.alignments.alignment_inputs(letters, letters)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "given, of",
+    [
+        (long_alignments, "k_best"),
+        (lambda: trees(0, 16, None)[:2], "k_best"),
+        (long_chains, "marginals"),
+    ],
+)
+def test_the_bytes_that_the_compiler_lays_out(given, of) -> None:
+    """Of tables, of charts, and where most of what the oracle computes is not asked for."""
+    problem, inputs = given()
+    (inputs,) = checked_inputs(problem, inputs).parts
+    before = batches.bare(problem), problem.initial_weights
+    if of == "k_best":
+        call = ranking.ranked_call(problem, problem.initial_weights, 12)
+    else:
+        call = batches.Call("marginals", probabilities._marginals, before, (np.float32(1),))
+    n = jax.tree.leaves(inputs)[0].shape[0]
+    found = call.bytes(inputs, n)
+    lowered = jax.jit(call.program.function).lower(*call.before, inputs, *call.after)
+    laid_out = lowered.compile().memory_analysis()
+    taken = laid_out.temp_size_in_bytes + laid_out.output_size_in_bytes
+    assert 0.75 * taken < found < 1.25 * taken
+
+
+def test_batches_are_split_so_that_a_call_stays_within_the_bytes(monkeypatch) -> None:
+    given, rows = case("chain"), []
+    before = js.confidence.k_best(*given[:3], k=3)
+    (inputs,) = checked_inputs(given.problem, given.inputs).parts
+    call = ranking.ranked_call(given.problem, given.weights, 3)
+    n = jax.tree.leaves(inputs)[0].shape[0]
+    monkeypatch.setattr(batches, "CALL_BYTES", call.bytes(inputs, 2))
+    of_call = batches.Call.bytes
+
+    def noted(call, inputs, number):
+        rows.append(number)
+        return of_call(call, inputs, number)
+
+    monkeypatch.setattr(batches.Call, "bytes", noted)
+    found = js.confidence.k_best(*given[:3], k=3)
+    assert rows[0] >= n and rows[-1] < rows[0]
+    assert of_call(call, inputs, rows[-1]) <= batches.CALL_BYTES
+    assert_same(found.outputs, before.outputs, kinds=True)
+    np.testing.assert_array_equal(found.scores, before.scores)
+
+
+def test_more_than_there_is_is_refused_before_anything_runs(monkeypatch) -> None:
+    given, outputs = case("chain"), ranked("chain").outputs[0]
+    assert memory_limit() > 1e8
+    monkeypatch.setattr(batches, "memory_limit", lambda: 1000)
+    call, message = (given.problem, given.weights, given.inputs), "of the longest inputs takes"
+    traced = programs_traced()
+    refused(f"k_best: one {message}", js.confidence.k_best, *call, k=10**9)
+    assert programs_traced() == traced  # its results alone are too large
+    refused(f"k_best: one {message}", js.confidence.k_best, *call, k=6)
+    refused(f"marginals: one {message}", js.confidence.marginals, *call)
+    refused(f"sample: one {message}", js.confidence.sample, *call, jax.random.key(0), 10)
+    refused(f"log_losses: one {message}", js.confidence.log_losses, *call, outputs)
+    refused(f"fit_temperature: one {message}", js.confidence.fit_temperature, *call, outputs)
+
+
+@pytest.mark.parametrize("name, k", [("tree", 10**5), ("chain", 1000)])
+def test_no_more_is_computed_than_there_are_outputs(name, k) -> None:
+    """What is beyond is one output of -1, as many times as it is asked for."""
+    given, few = case(name), ranked(name)
+    found = js.confidence.k_best(*given[:3], k=k)
+    assert len(found.outputs) == found.scores.shape[1] == k
+    K = len(few.outputs)
+    assert_same(found.outputs[: K - 1], few.outputs[: K - 1], kinds=True)
+    np.testing.assert_array_equal(found.scores[:, :K], few.scores)
+    assert not found.mask[:, K:].any() and found.outputs[-1] is found.outputs[K + 1]

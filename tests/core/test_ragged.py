@@ -115,6 +115,7 @@ def test_it_is_one_leaf() -> None:
         (lambda: Ragged(np.zeros(5), [0, 2, 4]), r"offsets must go from 0 to 5, .* got .*0, 2, 4"),
         (lambda: Ragged(np.zeros(5), [0, 4, 3, 5]), r"offsets\[2\] is 3 after 4"),
         (lambda: Ragged(np.zeros(5), [[0, 5]]), r"offsets must be .* got int64 of shape \(1, 2\)"),
+        (lambda: Ragged(np.zeros(0), []), "offsets must be "),
         (lambda: Ragged(np.zeros(1), [0, 1], "x"), "fill must be one number, got 'x'"),
         (lambda: Ragged(3.0, [0]), r"rows must be \[R, ...\] numbers, got 3.0"),
         (lambda: ragged(["ab", "c"]), r"lists\[0\] must be \[l, ...\] numbers, got 'ab'"),

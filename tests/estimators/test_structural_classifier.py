@@ -1,7 +1,9 @@
-"""StructuralClassifier: scikit-learn's own checks, certificates, weights, probabilities."""
+"""StructuralClassifier: scikit-learn's own checks, certificates, weights, probabilities, size."""
 
 from __future__ import annotations
 
+import copy
+import inspect
 import pickle
 import re
 
@@ -19,11 +21,12 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 import jaxstruct as js
+from jaxstruct import estimators, explain, fit, support_outputs
 from jaxstruct.core.compiling import programs_traced
-from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.status import MESSAGES
-from jaxstruct.estimators import StructuralClassifier, base
-from tests.estimators.cases import blobs
+from jaxstruct.estimators import MeasureClassifier, PathSearchCV, StructuralClassifier, base
+from jaxstruct.solvers.checkpoints.run_state import save_solution
+from tests.estimators.cases import CLASSES, ROWS, blobs
 from tests.lib.refusals import refused
 
 
@@ -122,17 +125,6 @@ def test_log_loss_is_logistic_regression() -> None:
     assert not hasattr(StructuralClassifier(), "predict_proba")
 
 
-def test_rows_may_name_their_features() -> None:
-    X = [["red", "round"], ["red"], ["green", "round"], ["green"]] * 3
-    y = ["apple", "cherry", "lime", "leaf"] * 3
-    model = StructuralClassifier(1e3).fit(X, y)
-    assert model.predict(X).tolist() == y
-    assert sorted(model.feature_names_in_) == ["green", "red", "round"]
-    assert model.n_features_in_ == 3 and model.coef_.shape == (4, 3)
-    with pytest.warns(UnseenFeatures):
-        assert model.predict([["red", "square"]]).tolist() == ["cherry"]
-
-
 def test_a_pipeline_with_a_grid_search_compiles_once() -> None:
     """Vocabularies differ from fold to fold; their size class does not."""
     random = np.random.default_rng(0)
@@ -202,3 +194,78 @@ def test_what_is_not_solved_is_said() -> None:
         StructuralClassifier(1e4, objective="log_loss", max_iter=1, tol=1e-5).fit(*blobs())
     with pytest.raises(NotFittedError):
         StructuralClassifier().predict(blobs()[0])
+
+
+def held(estimator) -> int:
+    """Bytes of the arrays in its solution."""
+    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(estimator.solution_.state))
+
+
+def test_planes_of_a_sample_are_left_out():
+    """A plane is [600] labels, and there are 64 slots of them: 150 kB, beside 16 bytes of w."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 3))
+    model = MeasureClassifier(C=10.0).fit(X, (X[:, 0] + random.normal(size=600) > 0.5).astype(int))
+    data = model._checked(X, model.predict(X), None)
+    planes = fit(data.problem, data.inputs, data.outputs, "svm1_margin", 10.0).state.sets
+    whole = sum(leaf.nbytes for leaf in jax.tree.leaves(planes.outputs))
+    assert whole >= 64 * 600 * 4 and held(model) < whole / 4
+    again = pickle.loads(pickle.dumps(model))
+    for other in (again, copy.deepcopy(model), copy.copy(model)):
+        assert other.solution_.state is None
+        np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    assert max(len(pickle.dumps(one)) for one in (again, model)) < 10_000
+    assert model.solution_.state is not None  # as it was
+
+
+def test_the_fitted_one_still_says_what_carries_it(tmp_path):
+    model = StructuralClassifier(C=10.0).fit(ROWS, CLASSES)
+    support = support_outputs(model.solution_)
+    assert len(support.example) and (support.alpha > 0).all()
+    i = int(model.support_[0])
+    assert len(explain(model, example=i).tables[0].outputs) > 0
+    again = pickle.loads(pickle.dumps(model))
+    refused("solution has no support outputs: it is of a pickle", explain, again, example=i)
+    for given in (model, again):
+        refused("must have its dual variables", save_solution, tmp_path / "s", given.solution_)
+
+
+@pytest.mark.parametrize("search", ["path", "grid"])
+def test_what_a_search_returns_is_small(search):
+    Cs, inner = [1.0, 10.0], StructuralClassifier()
+    path, grid = PathSearchCV(inner, Cs, cv=2), GridSearchCV(inner, {"C": Cs}, cv=2)
+    found = (path if search == "path" else grid).fit(ROWS, CLASSES)
+    assert held(found.best_estimator_) < 10_000
+    assert pickle.loads(pickle.dumps(found)).best_estimator_.solution_.state is None
+
+
+def _own_bases(cls: type) -> list[type]:
+    return [base for base in cls.__mro__ if base.__module__.startswith("jaxstruct.")]
+
+
+def _beside(bases: list[type]) -> list:
+    """The functions of their modules, but not beside a class that is never fitted."""
+    modules = {inspect.getmodule(base) for base in bases if _section(base, "Attributes")}
+    every = [(module, each) for module in modules for each in vars(module).values()]
+    return [f for module, f in every if inspect.isfunction(f) and inspect.getmodule(f) is module]
+
+
+def _section(cls: type, name: str) -> str:
+    """What follows a heading of a docstring; from Python 3.13 on its indentation is gone."""
+    return inspect.cleandoc(cls.__doc__).partition(f"\n{name}")[2]
+
+
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_every_fitted_attribute_has_an_entry(name) -> None:
+    bases = _own_bases(getattr(estimators, name))
+    code = "\n".join(map(inspect.getsource, [*bases, *_beside(bases)]))
+    assigned = re.findall(
+        r"^ +((?:(?:self|estimator)\.\w+, )*(?:self|estimator)\.\w+) = ", code, re.M
+    )
+    fitted = {one for line in assigned for one in re.findall(r"\.([A-Za-z]\w*_)\b", line)}
+    fitted |= {key for base in bases for key, value in vars(base).items()
+               if isinstance(value, property) and key.endswith("_")}  # fmt: skip
+    sections = "\n".join(_section(base, "Attributes") for base in bases)
+    entries = {one for names in re.findall(r"(\w+_(?:, \w+_)*): ", sections)
+               for one in names.split(", ")}  # fmt: skip
+    assert fitted and fitted <= entries

@@ -126,13 +126,6 @@ WRONG = {
     "lists for sets": (
         E.MultiLabelClassifier(), np.eye(2), [["a"], ["b"]], r"y must be \[n, L\].*MultiLabelBina",
     ),
-    "twos for sets": (
-        E.MultiLabelClassifier(), np.eye(2), np.full((2, 2), 2), "MultiLabelBinarizer",
-    ),
-    "classes for sets": (E.MultiLabelClassifier(), np.eye(2), [0, 1], "MultiLabelBinarizer"),
-    "sequences": (
-        E.SequenceLabeller(), WORDS, LABELS[:-1], "y must be of n = 24 sequences, got 23",
-    ),
     "tokens": (
         E.SequenceLabeller(), WORDS, [LABELS[0][:-1], *LABELS[1:]],
         r"y\[0\] has \d entries, but sequences\[0\] has \d: one each",
@@ -156,21 +149,9 @@ WRONG = {
         E.GraphLabeller(), GRAPHS, [[*"A"], NODES[1]],
         r"labels\[0\] has 1 entries, but graphs\[0\] has 2: one each",
     ),
-    "no attributes": (
-        E.GraphLabeller(constant=0.0), [({"p": {}, "q": {}}, [("p", "q")])], [[*"ab"]],
-        "name one at least",
-    ),
-    "crossing arcs": (
-        E.DependencyParser(), [[{"word": word, "tag": "N"} for word in "abcd"]], [[3, 4, 0, 3]],
-        "has arcs that cross: take projective=False",
-    ),
     "matchings": (
         E.SetMatcher(objective="log_loss"), *WAYS["matchings"][1:3],
         '"log_loss" is none of SetMatcher',
-    ),
-    "rankings": (
-        E.DocumentRanker(objective="log_loss"), *WAYS["queries"][1:3],
-        '"log_loss" is none of DocumentRanker',
     ),
 }  # fmt: skip
 """Estimator, X, y and what is said of them."""
@@ -186,7 +167,6 @@ def test_errors_name_the_place(case: str) -> None:
     ("way", "y", "message"),
     [
         ("sets", SETS[:, :2], "y has 2 columns, that of training 3"),
-        ("sets", [["a"]] * 24, "MultiLabelBinarizer makes it"),
         ("alignments", [("ATT", "AGT")] * 3, r"y\[0\] aligns .*'ATT'"),
         ("graphs", [{"p": "A", "z": "B"}, NODES[1]], "these are not the parts of X"),
         ("segments", [[]], "y must be of n = 12 sequences, got 1"),
@@ -248,7 +228,9 @@ def test_the_columns_of_a_frame_keep_their_names(monkeypatch, tmp_path) -> None:
 
 def test_of_classes_sets_and_taxonomies() -> None:
     """Coefficients have a row a class; without a taxonomy it is the plain classifier."""
-    taxonomy, sets = trained("taxonomy"), trained("sets")
+    taxonomy, sets, named = trained("taxonomy"), trained("sets"), trained("named rows")
+    assert sorted(named.feature_names_in_) == ["colour=green", "colour=red", "size"]
+    assert named.n_features_in_ == 3
     assert taxonomy.classes_.tolist() == [*"abcd"] and taxonomy.coef_.shape == (4, 5)
     plain = E.TaxonomyClassifier().fit(ROWS, CLASSES)
     np.testing.assert_array_equal(plain.coef_, trained("classes").coef_)

@@ -1,4 +1,4 @@
-"""Model files: every output type there and back; made-up and damaged ones are refused."""
+"""Models: parts that belong together, there and back as files; made-up files are refused."""
 
 from __future__ import annotations
 
@@ -14,12 +14,89 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import multiclass
+from jaxstruct import Prepared, chains, fit, multiclass
+from jaxstruct.baselines import perceptron
 from jaxstruct.core.archive import Archive, write
 from jaxstruct.models.model_files import MODEL, load, save
 from jaxstruct.models.trained import trained
 from tests.lib.refusals import refused
-from tests.models.model_cases import CASES, model_of
+from tests.models.model_cases import CASES, ROWS, SEQUENCES, TAGS, model_of
+
+LABELS = ["u", 1.5, "u"]
+DATA = multiclass.prepare(ROWS, LABELS, classes=["u", 1.5])
+
+
+@pytest.mark.smoke
+def test_a_solution_says_how_it_was_found() -> None:
+    solution = fit(*DATA, "svm2", C=10.0)
+    model = trained(DATA, solution)
+    assert model.predict(ROWS) == LABELS and model.problem is DATA.problem
+    found = model.training
+    assert (found.solver, found.status, found.formulation) == ("Solution", "CONVERGED", "svm2")
+    assert (found.C, found.primal, found.dual, found.gap) == (
+        solution.C, solution.primal, solution.dual, solution.gap,
+    )  # fmt: skip
+    assert "multiclass" in repr(model) and "status=CONVERGED" in repr(model)
+    assert len(repr(model)) < 200
+
+
+def test_baselines_and_weights_alone_make_models_too() -> None:
+    model = trained(DATA, perceptron(*DATA))
+    assert model.predict(ROWS) == LABELS and model.training.solver != "Solution"
+    bare = trained(DATA, dict(model.weights))
+    assert bare.predict(iter(ROWS)) == LABELS and set(bare.training) == {None}
+
+
+def test_no_data_no_outputs() -> None:
+    assert model_of("chain").predict([]) == [] and model_of("chain").predict([[]]) == [[]]
+
+
+W = {"weights": np.zeros((5, 2), np.float32)}
+WRONG = {
+    "no data": (
+        lambda: trained(DATA.problem, W), r"data must be a Prepared \(see prepare of an",
+    ),
+    "no encoding": (
+        lambda: Prepared(DATA.problem, *DATA[1:], {}), "encoding must be that of prepare",
+    ),
+    "no weights": (lambda: trained(DATA, 3), "solution must hold weights, got 'int'"),
+    "other names": (lambda: trained(DATA, {"w": W["weights"]}), "weights are"),
+    "shape": (
+        lambda: trained(DATA, {"weights": np.zeros((4, 2), np.float32)}),
+        r"weights\['weights'\] is of shape \(4, 2\), the structure's of \(5, 2\)",
+    ),
+    "dtype": (
+        lambda: trained(DATA, {"weights": np.zeros((5, 2), np.int32)}),
+        r"weights\['weights'\] is int32, the structure's float32: its option dtype says which",
+    ),
+    "precision": (
+        lambda: trained(DATA, {"weights": np.zeros((5, 2))}),
+        r"weights\['weights'\] is float64, which jax is not set to hold: enable its x64 mode",
+    ),
+    "nan": (
+        lambda: trained(DATA, {"weights": np.full((5, 2), np.nan, np.float32)}),
+        r"weights\['weights'\] is not finite",
+    ),
+    "unknown option": (
+        lambda: multiclass.prepare(ROWS, [1, 2, 1], los=1), "options .*unexpected keyword",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_parts_that_do_not_belong_together_are_refused(case: str) -> None:
+    call, message = WRONG[case]
+    refused(message, call)
+
+
+@pytest.mark.smoke
+def test_prepared_data_are_what_trainers_take_and_keep_their_options() -> None:
+    data = chains.prepare(iter(SEQUENCES), iter(TAGS), eta=0.5)
+    problem, inputs, outputs = data
+    assert (problem, inputs, outputs) == (data.problem, data.inputs, data.outputs)
+    assert repr(data) == "Prepared(chain, eta=0.5)" and len(outputs) == len(SEQUENCES)
+    model = trained(data, problem.initial_weights)
+    assert model.options == {"eta": 0.5} and len(model.predict(SEQUENCES)) == len(SEQUENCES)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -134,23 +211,15 @@ def _smaller(header: dict, members: dict) -> None:
 
 
 CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
-    "version": (lambda h, m: h.update(version=1), "is of version 1 of the format, this jaxst"),
-    "format": (lambda h, m: h.update(format="x"), "is of no format 'jaxstruct-model'"),
     "structure": (lambda h, m: h.update(structure="poem"), "is of the structure 'poem', whi"),
     "other structure": (
         lambda h, m: h.update(structure="multi_label"),
         "is of the structure 'multi_label', but its encoding of 'chain'",
     ),
-    "other record": (
-        lambda h, m: h["encoding"]["record"].__setitem__(0, "multiclass"), "but its encoding of",
-    ),
     "unknown record": (lambda h, m: h["encoding"]["record"].__setitem__(0, "os"), "does not know"),
     "no record": (lambda h, m: h.update(encoding=3), "encoding must be that of prepare"),
-    "entry missing": (lambda h, m: h.pop("training"), r"\['training'\] missing or too many"),
     "entry too many": (lambda h, m: h.update(x=1), r"\['x'\] missing or too many"),
     "member too many": (lambda h, m: m.update({"x.npy": b""}), "some are missing or too many"),
-    "member missing": (lambda h, m: m.popitem(), "some are missing or too many"),
-    "member renamed": (lambda h, m: m.update({"9.npy": m.pop(MEMBER)}), "missing or too many"),
     "array unnamed": (
         lambda h, m: (h["arrays"].update(z={"dtype": "|b1", "shape": [1]}),
                       m.update({"z.npy": _of_array(np.ones(1, bool))})),
@@ -168,7 +237,6 @@ CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
                       h["arrays"].update({FIRST: {"dtype": "|O", "shape": [1]}})),
         "cannot be read: Object arrays",
     ),
-    "no array": (lambda h, m: m.update({MEMBER: b"x" * 200}), "cannot be read"),
     "short array": (lambda h, m: m.update({MEMBER: m[MEMBER][:-1]}), "got 23"),
     "long array": (lambda h, m: m.update({MEMBER: m[MEMBER] + b"x"}), "and bytes behind it"),
     "names twice": (

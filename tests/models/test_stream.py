@@ -1,4 +1,4 @@
-"""A stream gives what `predict` gives of all at once, in order, whatever is among the records."""
+"""A stream gives what predict gives of all at once, in order; how its batches are cut."""
 
 from __future__ import annotations
 
@@ -8,18 +8,32 @@ import json
 import os
 import subprocess
 import sys
-import tracemalloc
 import warnings
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from scipy import sparse
 
 import jaxstruct as js
+from jaxstruct.core.contract import Padding
 from jaxstruct.core.feature_encoding import UnseenFeatures
+from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.models import BadRecord
 from jaxstruct.models.stream import BATCHES
+from jaxstruct.models.stream import (
+    LEAST_ROWS,
+    Shape,
+    Shapes,
+    cut,
+    longest_of,
+    padded_batch,
+    rows_of_class,
+)
+from jaxstruct.trees.structure import _PADDING as CHARTS
+from jaxstruct.trees.structure import EXACT
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.models import model_cases
@@ -171,22 +185,6 @@ def test_an_endless_stream_is_taken_as_it_is_asked_for() -> None:
     assert list(stream) == []
 
 
-@pytest.mark.thorough
-def test_memory_does_not_grow_with_the_stream() -> None:
-    model = model_of("multiclass")
-    list(js.predict_stream(model, records_of("multiclass", 64), batch=8))  # compiled
-    peaks = []
-    for n in (256, 4096):
-        records = ({"word": "x", "n": float(i), "long": "x" * 2000} for i in range(n))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenFeatures)
-            tracemalloc.start()
-            assert sum(1 for _ in js.predict_stream(model, records, batch=8)) == n
-            peaks.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0] + 100_000  # 4,096 records alone are 8 MB
-
-
 def test_records_before_an_error_of_the_callers_come_first() -> None:
     model, good = model_of("multiclass"), records_of("multiclass", 7)
 
@@ -210,15 +208,6 @@ def test_unseen_features_warn_once_and_are_counted() -> None:
     (one,) = heard
     assert one.category is UnseenFeatures and one.filename == __file__
     assert "rows names 2 features that training did not have" in str(one.message)
-
-
-@pytest.mark.thorough
-def test_few_programs_serve_streams_of_all_lengths() -> None:
-    model, rng = model_of("chain"), np.random.default_rng(0)
-    lengths = rng.integers(1, 40, 1500)
-    stream = js.predict_stream(model, ([["a"]] * int(n) for n in lengths), batch=32)
-    assert [len(one) for one in stream] == lengths.tolist()
-    assert stream.programs <= 16 and stream.compile_seconds > 0
 
 
 TWO = """
@@ -255,12 +244,9 @@ def test_two_devices_give_what_one_gives() -> None:
 WRONG = {
     "no model": (lambda m: js.predict_stream(3, []), "model must be"),
     "a text": (lambda m: js.predict_stream(m, TREES), "records must be an iterable of records"),
-    "a mapping": (lambda m: js.predict_stream(m, {"a": 1}), "records must be an iterable of rec"),
-    "no iterable": (lambda m: js.predict_stream(m, 3), "records must be an iterable of records"),
     "batch": (lambda m: js.predict_stream(m, [], batch=0), "batch must be at least 1"),
     "on_error": (lambda m: js.predict_stream(m, [], on_error="skip"), "on_error must be one of"),
     "devices": (lambda m: js.predict_stream(m, [], devices=["cpu"]), "devices must be jax devices"),
-    "no device": (lambda m: js.predict_stream(m, [], devices=[]), "devices must be jax devices"),
 }
 
 
@@ -268,3 +254,90 @@ WRONG = {
 def test_arguments_that_do_not_fit_are_refused(case: str) -> None:
     call, message = WRONG[case]
     refused(message, lambda: call(model_of("multiclass")))
+
+
+RNG = np.random.default_rng(0)
+
+
+def inputs_of(lengths) -> dict:
+    rows = [np.full((int(n), 2), i + 1.0) for i, n in enumerate(lengths)]
+    return {"x": ragged(rows), "length": np.asarray(lengths)}
+
+
+def test_rows_are_a_power_of_two_of_a_few_at_least() -> None:
+    found = [rows_of_class(n, 24) for n in (0, 1, 4, 5, 9, 17, 24, 99)]
+    assert found == [4, 4, 4, 8, 16, 24, 24, 24]
+    assert LEAST_ROWS == 4 and rows_of_class(9, 2) == 2 and rows_of_class(1, 1) == 1
+
+
+def test_lengths_are_rounded_by_a_quarter_at_most_and_stay_sizes_of_the_structure() -> None:
+    plain, charts = Shapes(Padding()), Shapes(CHARTS)
+    for n in range(1, 500):
+        assert plain.length(n) == Padding().size(n)
+        most = 1.25 if n <= EXACT else 1.5  # longer sentences are of size classes
+        assert max(n, 8) <= charts.length(n) <= max(most * n, 8)
+    assert len({charts.length(n) for n in range(1, 128)}) <= 17
+    thirds = Shapes(Padding(size=lambda n: -(-n // 3) * 3))
+    assert all(thirds.length(n) % 3 == 0 and thirds.length(n) >= n for n in range(1, 99))
+
+
+@pytest.mark.parametrize("batch", [1, 7, 64, 1000])
+def test_every_record_is_in_one_batch_beside_those_of_its_size(batch: int) -> None:
+    lengths = np.concatenate([RNG.integers(1, 9, 150), RNG.integers(9, 40, 40), [300]])
+    shapes = Shapes(Padding())
+    pieces = cut(shapes, inputs_of(lengths), len(lengths), batch)
+    np.testing.assert_array_equal(np.sort(np.concatenate(pieces)), np.arange(len(lengths)))
+    assert max(map(len, pieces)) <= batch
+    ends = [(lengths[piece].max(), lengths[piece].min()) for piece in pieces]
+    assert all(before[1] >= after[0] or shapes.length(before[1]) >= shapes.length(after[0])
+               for before, after in zip(ends, ends[1:], strict=False))  # fmt: skip
+    assert len(pieces[0]) == min(batch, LEAST_ROWS)  # the one that is long takes few along
+    padded = sum(
+        rows_of_class(len(p), batch) * shapes.length(int(lengths[p].max())) for p in pieces
+    )
+    assert padded < 3 * np.maximum(lengths, 8).sum() + 300 * LEAST_ROWS
+
+
+def test_plain_arrays_are_cut_in_order() -> None:
+    pieces = cut(Shapes(Padding()), {"x": np.zeros((10, 3))}, 10, 4)
+    assert [piece.tolist() for piece in pieces] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_a_shape_that_is_there_is_taken_where_it_wastes_little() -> None:
+    shapes = Shapes(Padding())
+    assert shapes.taken(16, (20, 9)) == Shape(16, (24, 12))
+    shapes.keep(Shape(32, (24, 12)), [])
+    assert shapes.taken(16, (20, 9)) == Shape(32, (24, 12))
+    assert shapes.taken(16, (20,)) == Shape(16, (24,))  # of another number of leaves
+    for rows, longest in ((64, (20, 9)), (15, (20, 9)), (32, (25, 9)), (32, (12, 9))):
+        assert shapes.taken(rows, longest) not in shapes._used
+    shapes.keep(Shape(16, (24, 12)), [])
+    assert shapes.taken(16, (20, 9)) == Shape(16, (24, 12))
+
+
+def test_tokens_are_as_wide_as_before() -> None:
+    def tokens(width: int) -> SparseFeatures:
+        offsets = np.array([0, 2, 3])
+        return SparseFeatures(
+            Ragged(np.ones((3, width), np.int32), offsets, 7), Ragged(np.ones((3, width)), offsets)
+        )
+
+    shapes = Shapes(Padding())
+    wide, widths = shapes.widened({"x": tokens(9), "row": inputs_of([2, 1])["x"]})
+    assert widths == [(0, 12)] and wide["row"].rows.shape == (3, 2)
+    np.testing.assert_array_equal(wide["x"].indices.rows[:, 9:], 7)
+    np.testing.assert_array_equal(wide["x"].values.rows[:, 9:], 0)
+    assert shapes.widened({"x": tokens(11)})[1] == [(0, 12)]
+    shapes.keep(Shape(4, (8,)), [(0, 16)])
+    assert shapes.widened({"x": tokens(11)})[1] == [(0, 16)]
+    assert shapes.widened({"x": tokens(7)})[1] == [(0, 8)]
+    assert shapes.widened({"x": tokens(17)})[1] == [(0, 24)]
+
+
+def test_a_batch_is_padded_to_its_shape_with_its_first_record() -> None:
+    inputs, which = inputs_of([1, 3, 2]), np.array([2, 0])
+    assert longest_of(inputs, which) == (2,)
+    padded = padded_batch(inputs, which, Shape(4, (8,)))
+    assert jax.tree.map(np.shape, padded) == {"x": (4, 8, 2), "length": (4,)}
+    assert padded["length"].tolist() == [2, 1, 2, 2]
+    assert padded["x"][:, :, 0].sum(axis=1).tolist() == [6, 1, 6, 6]

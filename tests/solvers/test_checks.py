@@ -44,6 +44,7 @@ def refuse(match, *, inputs=X, outputs=Y, **options):
         ({"inputs": X[:, :2]}, r"inputs must be \[n, number_of_features = 3\], got .* \(6, 2\)"),
         ({"inputs": X[:5]}, "inputs has 5 examples, outputs has 6"),
         ({"inputs": np.float32(3.0)}, "inputs must be arrays with a leading axis"),
+        ({"inputs": ()}, "inputs must be arrays with a leading axis"),
         ({"inputs": (X, X[:4])}, r"inputs must agree in their leading axis, got shapes .*\(4, 3\)"),
         ({"inputs": X + 1j}, "inputs .*complex"),
         ({"outputs": Y + 1}, r"outputs\[2\] is 3: expected 0..2, the classes; enc"),
@@ -100,6 +101,10 @@ def test_kernel_inputs():
         fit(problem, kernel_inputs(gram[:5, :5]), Y[:5])
     refused("gram is 5 x 6: without self_kernel", kernel_inputs, gram[:5])
     refused("gram must be a matrix", kernel_inputs, gram[0])
+    refused(r"self_kernel must be \[n = 6\]", kernel_inputs, gram, self_kernel=np.ones(5))
+    for anchor in (np.zeros(6), np.zeros((6, 1), int)):  # made by hand
+        given = kernel_inputs(gram)._replace(anchor=anchor)
+        refused(r"anchor must be .n = 6. integers, got", fit, problem, given, Y)
 
 
 MODEL, ORACLES = Model(len, len, len, len), Oracles(contenders=len, output=len)
@@ -167,21 +172,6 @@ def test_training_inputs_that_are_no_anchors():
     assert solution.status.solved and solution.primal == pytest.approx(wanted.primal, rel=2e-3)
     predicted = predict(problem, solution.weights, strangers)  # prediction takes them
     np.testing.assert_array_equal(predicted, predict(problem, solution.weights, good))
-
-
-@pytest.mark.parametrize(
-    "change, match",
-    [
-        (dict(anchor=np.zeros(6)), "anchor must be .n = 6. integers, got float64"),
-        (dict(anchor=np.zeros((6, 1), int)), r"anchor must be \[n = 6\] integers, got"),
-        (dict(self_kernel=np.ones(5)), r"inputs|self_kernel"),
-    ],
-)
-def test_kernel_inputs_made_by_hand(change, match):
-    with refused(match):
-        fit(kernel_multiclass(6, 3), kernel_inputs(jnp.asarray(X @ X.T))._replace(**change), Y)
-    with refused(r"self_kernel must be \[n = 6\]"):
-        kernel_inputs(jnp.asarray(X @ X.T), self_kernel=np.ones(5))
 
 
 @pytest.mark.parametrize(

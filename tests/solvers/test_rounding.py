@@ -122,10 +122,10 @@ def test_one_long_example_leaves_the_rounding_of_the_others_as_it_is(monkeypatch
     labels = [random.integers(0, 3, 6) for _ in range(40)]
     tokens = [random.normal(size=(6, 4)).astype(np.float32) + y[:, None] for y in labels]
     problem, found = chain(4, 3), []
-    for length in (6, 200):  # what would carry over grows with the length: 33 times is plenty
+    for length in (6, 60):  # what would carry over grows with the length: ten times is plenty
         x = chain_inputs(ragged([*tokens, np.zeros((length, 4), np.float32)]))
         y = ragged([*labels, np.zeros(length, int)])
-        weights = np.append(np.ones(40), 1e-3)  # its loss is of up to 200 labels
+        weights = np.append(np.ones(40), 1e-3)  # its loss is of up to 60 labels
         found.append(fit(problem, x, y, "svm1_margin", 10.0, example_weights=weights))
     assert len(found[1].state.sets.outputs) == 2
     short, long = (solution.certificate.rounding for solution in found)

@@ -71,12 +71,6 @@ def test_a_full_working_set_is_reported(x64):
         assert solution.dual <= optimum <= solution.primal
 
 
-def test_one_slot_that_suffices_converges(x64):
-    small = FULL._replace(capacity=2, max_capacity=2)
-    solution = run(random_case(3), C=0.001, settings=small, tolerance=0.05)
-    assert solution.status == Status.CONVERGED
-
-
 EPSILON_RUNS = {
     f"{variant} {way}": Settings(variant=variant, working_sets=way)
     for variant in ("subspace", "full")
