@@ -80,13 +80,11 @@ class WipoRecord(NamedTuple):
     Fields:
       publication: its publication number (record/@pn).
       main_symbol: its main IPC symbol (ipcs/@mc), as written.
-      further_symbols: its other IPC symbols (ipc/@ic), as written.
       text: the fields asked for, one after the other, blanks made single.
     """
 
     publication: str
     main_symbol: str
-    further_symbols: tuple[str, ...]
     text: str
 
 
@@ -199,5 +197,4 @@ def _record(path: Path, element: ElementTree.Element, fields: tuple[str, ...]) -
     if not publication or not text:
         lacking = f"text in {', '.join(fields)}" if publication else "attribute pn"
         raise MalformedFile(f"{path}: record {publication!r} has no {lacking}")
-    further = tuple(ipc.get("ic", "") for ipc in element.iter("ipc"))
-    return WipoRecord(publication, _check_symbol(path, main), further, text)
+    return WipoRecord(publication, _check_symbol(path, main), text)

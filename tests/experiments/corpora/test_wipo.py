@@ -24,9 +24,7 @@ RECORD = """<?xml version="1.0" encoding="{encoding}"?>{doctype}
   a fibré</ti></tis><abs><ab>Short.</ab></abs><cls><cl>A <b>spinneret</b> &amp; pump.</cl></cls>
 <txts><txt>Long.</txt></txts></record>
 """
-EXPECTED = WipoRecord(
-    "WO2001", "D01D00100", ("D01F00604", "B29C04700"), "Spinning a fibré A spinneret & pump."
-)
+EXPECTED = WipoRecord("WO2001", "D01D00100", "Spinning a fibré A spinneret & pump.")
 
 
 def _save(path: Path, **changes: np.ndarray | None) -> Path:
