@@ -37,16 +37,15 @@ from experiments.lib.progress import jobs_bar
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import LINE, Table, mean_text, render
 from experiments.machines.homologues import (
-    BACKGROUNDS,
     HomologueInput,
     HomologueOutput,
     alignment_weights,
-    as_examples,
     candidate_scores,
     homologue_counts,
     homologue_search,
     log_odds,
 )
+from experiments.tasks.homologues import as_examples
 from jaxstruct import Settings, Status, fit
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
@@ -89,11 +88,6 @@ class Options(fields.Capacity, fields.SolverSeed, fields.Common):
     )
     c_over_n: float = flag(0.1, "C' = C / n of SVM2.", above=0)
     epsilon: float = flag(0.1, "Precision of the cutting plane algorithm.", above=0)
-    background: str = flag(
-        "sequences",
-        "P(a) and P(b) of the log-odds: of all letters, or the margins of the paired letters.",
-        BACKGROUNDS,
-    )
     gap_costs: Sequence[str] = flag(
         ("0.2", "0.6", "0.8", "1.0", "1.2", "1.4", "1.8"),
         f"Gap costs delta of the generative model; {PAPER_GAP_COST} is always one of them.",
@@ -203,16 +197,16 @@ def svm_trial(machine: Machine, sample: Sample) -> dict[str, Any]:
 
 
 def generative_trial(
-    machine: Machine, sample: Sample, background: str, gap_costs: Sequence[float]
+    machine: Machine, sample: Sample, gap_costs: Sequence[float]
 ) -> dict[str, Any]:
     """Errors of the log-odds matrix at every gap cost."""
     x, y = take_rows((sample.x, sample.y), np.arange(sample.n))
-    matrix = log_odds(homologue_counts(LETTERS, x, y), background=background)
+    matrix = log_odds(homologue_counts(LETTERS, x, y))
     dtype = str(jnp.result_type(*jax.tree.leaves(machine.problem.initial_weights)))
     weights = [alignment_weights(matrix, cost, dtype) for cost in gap_costs]
     found = errors(machine.problem, weights, sample)
     return {
-        "n": sample.n, "background": background, "gap_costs": list(gap_costs),
+        "n": sample.n, "gap_costs": list(gap_costs),
         "train_errors": found[:, 0], "test_errors": found[:, 1],
     }  # fmt: skip
 
@@ -322,7 +316,7 @@ def _table_4(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
         f"Per cent of the examples in which a decoy is taken for the homologue, mean ± standard "
         f"error of {options.samples} samples, {options.test_examples} test examples each.",
         f"SVM2 with C' = C / n = {options.c_over_n:g}, epsilon = {options.epsilon:g}; padding "
-        f"{options.padding}. GenMod: P(a) of the {options.background}; δ = {best:g} has the least "
+        f"{options.padding}. GenMod: P(a) of the sequences; δ = {best:g} has the least "
         "test error of the gap costs tried, which the paper says of its 0.2.",
         "apart: difference of the test errors (GenMod at its best δ) in standard errors of the "
         "difference.",
@@ -465,7 +459,7 @@ def _epsilon_plot(options: Options, rows: Sequence[dict[str, Any]]) -> Plot:
 
 
 DECIDING = (
-    "test_examples", "c_over_n", "epsilon", "background", "gap_costs", "oracle_batch", "capacity",
+    "test_examples", "c_over_n", "epsilon", "gap_costs", "oracle_batch", "capacity",
     "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; the others are in its file's name."""
@@ -504,7 +498,7 @@ def run(options: Options) -> common.Outcome:
                 fitted = machine._replace(settings=machine.settings._replace(chunks=n))
                 found = [row | svm_trial(fitted, sample)]
                 if row["part"] == "table":
-                    tried = generative_trial(fitted, sample, options.background, gap_costs)
+                    tried = generative_trial(fitted, sample, gap_costs)
                     found.append(row | {"part": "generative"} | tried)
                 return found
 

@@ -139,13 +139,18 @@ SIZE = (8.0, 5.2)
 MARKERS = ("o", "s", "^", "D")
 
 
-def reliability_diagram(name: str, rows: Sequence[Mapping[str, Any]], fewest: int) -> Plot:
+BINS = 15
+"""Of the calibration error."""
+FEWEST = 20
+"""Predictions that a bin needs to be drawn."""
+
+
+def reliability_diagram(name: str, rows: Sequence[Mapping[str, Any]]) -> Plot:
     """The diagram of one data set: a colour a machine, T = 1 dashed, the fitted T drawn through.
 
     Args:
       name: of the data set.
       rows: of the table of `experiments.calibration`, those of one data set.
-      fewest: predictions that a bin needs to be drawn.
 
     Returns:
       A Plot; its numbers are the bins that are drawn.
@@ -165,7 +170,7 @@ def reliability_diagram(name: str, rows: Sequence[Mapping[str, Any]], fewest: in
         for row in rows:
             which = machines.index(row["machine"])
             bins = {key: np.asarray(leaf) for key, leaf in row["reliability"].items()}
-            drawn = bins["count"] >= fewest
+            drawn = bins["count"] >= FEWEST
             plain = row["temperature"] == 1
             label = f"{row['machine']}, T = {row['temperature']:.3g}"
             axes.plot(
@@ -201,8 +206,6 @@ class Options(fields.Tolerance, fields.Common):
         0.2, "Part of the known examples to fit the temperature on.", above=0, most=0.9
     )
     examples: int = flag(0, "Known examples to use; 0 for all.", least=0)
-    bins: int = flag(15, "Number of bins of the calibration error.", least=1)
-    fewest: int = flag(20, "Predictions that a bin needs to be drawn.", least=1)
     most_iterations: int = flag(200, "Iterations of the random field, at most.", least=1)
 
 
@@ -223,7 +226,7 @@ def run(options: Options) -> common.Outcome:
     rows = common.finished_rows(options, groups)
     plots = {
         f"calibration_{name}": reliability_diagram(
-            name, [row for row in rows if row["data"] == name], options.fewest
+            name, [row for row in rows if row["data"] == name]
         )
         for name in options.data
     }
@@ -280,10 +283,10 @@ def _measured(
     probability = stated(found.probabilities, read).astype(np.float64)
     true, own = (leaf.rows if isinstance(leaf, Ragged) else leaf for leaf in (test.outputs, read))
     right = np.asarray(own) == np.asarray(true)
-    table = reliability(probability, right, options.bins)
+    table = reliability(probability, right, BINS)
     return {
         "accuracy": 100 * float(right.mean()), "stated": 100 * float(probability.mean()),
-        "error": 100 * expected_calibration_error(probability, right, options.bins),
+        "error": 100 * expected_calibration_error(probability, right, BINS),
         "log_loss": float(np.sum(losses, dtype=np.float64)) / len(right),
         "reliability": table._asdict(),
     }  # fmt: skip
@@ -306,7 +309,7 @@ def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     notes += [
         f"C' = {options.c_over_n:g}, svm1_margin and random field alike. T = 1 takes F as it is; "
         "the other row of a machine has the T that its held-out log loss is least at.",
-        f"stated: mean probability of what was read. ECE: {options.bins} bins of equal width. Log "
+        f"stated: mean probability of what was read. ECE: {BINS} bins of equal width. Log "
         "loss: -log p(y | x) of the whole output, in nats a prediction.",
     ]
     return rows_table("Calibration, before and after a temperature", columns, rows, notes)

@@ -25,9 +25,10 @@ from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table, spread_text
-from experiments.machines.homologues import as_examples, homologue_search
+from experiments.machines.homologues import homologue_search
 from experiments.machines.reference.reference_algorithm import fit_reference, most_constraints
 from experiments.tasks import treebanks as parsing
+from experiments.tasks.homologues import as_examples
 from experiments.tasks.treebanks import load_treebank, prepare
 from jaxstruct import Settings, fit
 from jaxstruct.core.contract import Problem
@@ -41,6 +42,11 @@ PARTS = ("trees", "homologues")
 WAYS = ("full", "subspace", "fit")
 SQUARED = ("svm2", "svm2_slack", "svm2_margin")
 """The formulations of table 5."""
+
+
+EXACTNESS = 1e-3
+"""Share of epsilon to which the printed algorithm solves a QP."""
+MAX_EPOCHS = 200
 
 
 class Options(fields.Common):
@@ -61,9 +67,6 @@ class Options(fields.Common):
         "0.1", "Trees: C' = C / n; 1/n is the C = 1 of table 5, which learns too little."
     )
     epsilon: float = flag(0.01, "Trees: the precision at which the algorithm stops.", above=0)
-    exactness: float = flag(
-        1e-3, "Share of epsilon to which the printed algorithm solves a QP, below 1.", above=0
-    )
     sizes: Sequence[str] = flag(
         ("1", "2", "4", "10", "20", "40", "80"),
         "Homologues: numbers n of training examples.",
@@ -80,7 +83,6 @@ class Options(fields.Common):
     look_ahead: int = flag(
         32, "Examples called ahead where nothing was added; changes the time alone.", least=1
     )
-    max_epochs: int = flag(200, "Passes of a training at most.", least=1)
 
 
 # What is trained: short trees, samples of homologues.
@@ -124,7 +126,7 @@ def _trees(options: Options, dtype: str) -> Iterator[Case]:
     """Table 5: svm2 for the zero-one loss, the others for the loss of the inner nodes."""
     own = parsing.Options(corpus=options.corpus, sentences=options.trees, seed=options.seed)
     treebank = load_treebank(own)
-    data, n = prepare(treebank, own), len(treebank.train)
+    data, n = prepare(treebank), len(treebank.train)
     settings = Settings(seed=options.seed, chunks=parsing.CHUNKS)
     for name in options.formulations:
         loss = "zero_one" if name == "svm2" else "node_f1"
@@ -265,7 +267,7 @@ def _rows(options: Options, case: Case) -> list[dict[str, Any]]:
     for way in WAYS:
         if way in options.ways:
             words = f"{case.part}, {case.formulation}, n = {case.n}, {way}"
-            with training_progress(options.max_epochs, words, options.progress, None) as update:
+            with training_progress(MAX_EPOCHS, words, options.progress, None) as update:
                 watch = Stopwatch()
                 numbers = _measure(options, case, way, update)
             about = {
@@ -280,7 +282,7 @@ def _measure(options: Options, case: Case, way: str, update: Any) -> dict[str, A
     data = case.problem, case.inputs, case.outputs, case.formulation, case.C
     if way == "fit":
         solution = fit(
-            *data, tolerance=None, epsilon=case.epsilon, max_passes=options.max_epochs,
+            *data, tolerance=None, epsilon=case.epsilon, max_passes=MAX_EPOCHS,
             settings=case.settings, callback=update,
         )  # fmt: skip
         return _proven(solution.certificate) | {
@@ -289,8 +291,8 @@ def _measure(options: Options, case: Case, way: str, update: Any) -> dict[str, A
             "oracle_calls": solution.statistics.oracle_calls, "bound": None,
         }  # fmt: skip
     found = fit_reference(
-        *data, epsilon=case.epsilon, variant=way, exactness=options.exactness,
-        look_ahead=options.look_ahead, max_epochs=options.max_epochs, callback=update,
+        *data, epsilon=case.epsilon, variant=way, exactness=EXACTNESS,
+        look_ahead=options.look_ahead, max_epochs=MAX_EPOCHS, callback=update,
     )  # fmt: skip
     met = found.details.length, found.details.loss
     radius, loss = (float(np.max(values, initial=0.0)) for values in met)

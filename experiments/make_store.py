@@ -37,7 +37,7 @@ import numpy as np
 from experiments.lib import common, fields
 from experiments.lib.options import check_options, flag
 from experiments.lib.progress import jobs_bar
-from experiments.lib.reading import Line, lines_of, opened
+from experiments.lib.reading import Line, cells_of, lines_of, opened
 from experiments.lib.report import LINE, Table, render
 from jaxstruct.core.files import write_file
 from jaxstruct.data.conll import no_token
@@ -86,8 +86,7 @@ def _sentence(block: list[Line], reading: Reading, report: Report) -> Iterator[t
     tokens, labels = [], []
     wanted = len(reading.columns) + 1 if reading.columns else None
     for line in block[:MOST_LINES]:
-        cells = line.text.split("\t") if "\t" in line.text else line.text.split(" ")
-        cells = [cell for cell in cells if cell]
+        cells = [cell for cell in cells_of(line.text) if cell]
         fault = line.fault
         if fault is None and wanted and len(cells) != wanted:
             fault = f"has {len(cells)} columns, expected {wanted}"

@@ -71,13 +71,10 @@ class Options(fields.Training):
         METHODS,
         some=True,
     )
-    formulation: str = flag("svm1_margin", "Formulation of the SVM.", FORMULATIONS)
     c_over_n: float = flag(0.1, "C' = C / n of the SVM.", above=0)
-    crf_c_over_n: float = flag(1.0, "C' = C / n of the CRF.", above=0)
     tolerance: float = 1e-2
     epochs: int = flag(10, "Passes of the perceptron at most.", least=1)
     affixes: int = flag(4, "Letters of prefixes and suffixes.", least=0)
-    window: int = flag(1, "Neighbours on each side with features.", least=0)
     max_passes: int = flag(200, "Rounds of the SVM at most.", least=1)
 
 
@@ -98,7 +95,7 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     train, test = load_sentences(options)
-    features = FeatureOptions(options.affixes, options.window)
+    features = FeatureOptions(options.affixes)
     index, names = fit_token_index(train, features), label_names((*train, *test))
     corpus = sparse_corpus((*train, *test), names, index, features)
     fold = fold_of(corpus, np.arange(len(train)), np.arange(len(train), len(train) + len(test)))
@@ -143,7 +140,6 @@ def _sentences(files: Sequence[TreebankFile], part: str) -> tuple[Sentence, ...]
 
 def machines(options: Options) -> list[Machine]:
     """The rows that the options ask for."""
-    field = partial(_random_field, options=options)
     every = {
         "word": [Machine(("commonest tag of the word",), "words", commonest_tag)],
         "hmm": [
@@ -151,7 +147,7 @@ def machines(options: Options) -> list[Machine]:
             Machine(("HMM, with stop probabilities",), "words", _markov("unknown", True)),
             Machine(("HMM, classes of rare words",), "words", _markov("spelling", False)),
         ],
-        "crf": [Machine((f"CRF, C' = {options.crf_c_over_n:g}",), "features", field)],
+        "crf": [Machine(("CRF, C' = 1",), "features", partial(random_field, C="1"))],
         "perceptron": [
             Machine(
                 ("perceptron", "perceptron, averaged"), "features",
@@ -160,7 +156,7 @@ def machines(options: Options) -> list[Machine]:
         ],
         "svm": [
             Machine(
-                (f"{options.formulation}, C' = {options.c_over_n:g}",), "features",
+                (f"svm1_margin, C' = {options.c_over_n:g}",), "features",
                 partial(support_vector_machine, options=options),
             )
         ],
@@ -170,10 +166,6 @@ def machines(options: Options) -> list[Machine]:
 
 def _markov(rare: str, stop: bool) -> Callable[[Fold, Problem], Numbers]:
     return partial(hidden_markov, rare=rare, stop=stop)
-
-
-def _random_field(fold: Fold, problem: Problem, *, options: Options) -> Numbers:
-    return random_field(fold, problem, C=str(options.crf_c_over_n))
 
 
 def commonest_tag(fold: Fold, problem: Problem) -> Numbers:
@@ -197,7 +189,7 @@ def commonest_tag(fold: Fold, problem: Problem) -> Numbers:
 
 def support_vector_machine(fold: Fold, problem: Problem, *, options: Options) -> Numbers:
     """The structural SVM to the gap that the options ask for."""
-    watch, train, name = Stopwatch(), fold.train, options.formulation
+    watch, train, name = Stopwatch(), fold.train, "svm1_margin"
     solution, _ = fitted(
         options, name, (problem, train.inputs, train.outputs), name,
         options.c_over_n * len(train.sentences), max_passes=options.max_passes,
@@ -231,7 +223,7 @@ def _table(options: Options, fold: Fold, rows: Sequence[Numbers]) -> Table:
         f"{len(tested)} tokens to test, {unknown:.1f} % of these with a word not seen in training; "
         f"{len(fold.whole.names)} tags.",
         "HMM: slides, \"HMM Learning\": no stop probability, Laplace correction 1.",
-        f"Features: words, affixes of {options.affixes} letters, {options.window} neighbours.",
+        f"Features: words, affixes of {options.affixes} letters, 1 neighbour on each side.",
     ]  # fmt: skip
     return Table("Parts of speech: tokens with a wrong tag", columns, lines, notes)
 

@@ -26,7 +26,6 @@ from experiments.lib.record import SECONDS
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.snakes import FEATURES, Grids, errors, grids_of, palette_of, problem_of
 from jaxstruct import Ragged, predict
-from jaxstruct.graphs.decoding import BOUNDED, UNBOUNDED
 
 # Pictures of labelled grids: the cells as they are, as they are labelled, and which are wrong.
 
@@ -95,9 +94,6 @@ class Options(fields.Training):
     c_over_n: Sequence[str] = flag(
         ("0.1",), "Values of C' = C / n.", each=float, above=0, some=True
     )
-    inference: str = flag(
-        "reweighted", "Oracle of training and prediction.", (*BOUNDED, *UNBOUNDED)
-    )
     passes: int = flag(20, "Passes of message passing, at most.", least=1)
     tolerance: float = 1e-2
     most_passes: int = flag(60, "Rounds of a training, at most.", least=1)
@@ -144,7 +140,7 @@ def run(options: Options) -> common.Outcome:
 
 def _measurements(options: Options, data: Data) -> Iterator[tuple[dict[str, Any], Ragged]]:
     for features in options.features:
-        problem = problem_of(data.train, features, options.inference, options.passes, data.dtype)
+        problem = problem_of(data.train, features, "reweighted", options.passes, data.dtype)
         x, x_test = (part.inputs(features, data.dtype) for part in (data.train, data.test))
         for ratio in map(float, options.c_over_n):
             solution, spent = fitted(
@@ -179,7 +175,7 @@ def _table(options: Options, data: Data, rows: Sequence[dict[str, Any]]) -> Tabl
     kind = "float64" if options.x64 else "float32"
     notes = [
         f"{len(data.train.shapes)} grids train, {len(data.test.shapes)} test; svm1_margin with the "
-        f"Hamming loss, C' = C / n; inference {options.inference}, at most {options.passes} "
+        f"Hamming loss, C' = C / n; inference reweighted, at most {options.passes} "
         f"passes; tolerance {options.tolerance:g}, {kind}.",
         "P by the bound counts what message passing could not rule out, P as found what it met: "
         "the optimum lies between D and the first.",

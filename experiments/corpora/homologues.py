@@ -93,14 +93,7 @@ def generate_homologues(
         "both": on both sides; how many come before it is drawn uniformly.
         "kept": at the end, after the native's own letters on either side of the stretch. The whole
         is cut off at 50 letters; a string whose aligned part would be cut is drawn anew.
-
-    Raises:
-      ValueError: n or padding is not as above.
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
-    if padding not in PADDINGS:
-        raise ValueError(f"padding is {padding!r}; choose one of {PADDINGS}")
     examples = [_example(generator, padding) for _ in range(n)]
     return Homologues(*(np.stack(leaves) for leaves in zip(*examples, strict=True)))
 

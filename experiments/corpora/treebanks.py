@@ -129,13 +129,13 @@ def load_ldc(folder: Path, sections: Iterable[str] | None = None) -> tuple[Treeb
 
     Raises:
       FileNotFoundError: no such folder.
-      ValueError: a section is not two digits, or the folder lacks it.
+      ValueError: the folder lacks a section.
       MalformedFile: no such file, the same name twice, or not UTF-8.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"folder: {folder} is no folder; name the one that holds wsj_*.mrg")
-    wanted = None if sections is None else _checked_sections(sections)
+    wanted = None if sections is None else set(sections)
     found = {path: _section(path.name) for path in folder.rglob("*") if _section(path.name)}
     if not found:
         raise MalformedFile(f"{folder}: holds no wsj_NNNN.mrg at any depth")
@@ -148,16 +148,6 @@ def load_ldc(folder: Path, sections: Iterable[str] | None = None) -> tuple[Treeb
     ]
     _check_once(files, folder)
     return tuple(sorted(files))
-
-
-def _checked_sections(sections: Iterable[str]) -> set[str]:
-    if isinstance(sections, str):
-        raise ValueError(f"sections: got the string {sections!r}, expected several, as ['02']")
-    sections = set(sections)
-    for section in sections:
-        if not (isinstance(section, str) and re.fullmatch(r"\d\d", section)):
-            raise ValueError(f"sections: got {section!r}, expected two digits such as '02'")
-    return sections
 
 
 def _check_once(files: list[TreebankFile], folder: Path) -> None:

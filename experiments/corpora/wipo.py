@@ -57,6 +57,8 @@ def _main_group(text: str) -> str | None:
     return (match[1] or match[2]) if match else None
 
 
+FIELDS = ("ti", "cl")
+"""Elements of a record whose text is taken: title and claims, which the papers index."""
 _KEYS = ("X_train", "y_train", "X_test", "y_test")
 
 
@@ -80,13 +82,11 @@ class WipoRecord(NamedTuple):
     Fields:
       publication: its publication number (record/@pn).
       main_symbol: its main IPC symbol (ipcs/@mc), as written.
-      further_symbols: its other IPC symbols (ipc/@ic), as written.
-      text: the fields asked for, one after the other, blanks made single.
+      text: of `FIELDS`, one after the other, blanks made single.
     """
 
     publication: str
     main_symbol: str
-    further_symbols: tuple[str, ...]
     text: str
 
 
@@ -129,29 +129,21 @@ def _check_symbol(path: Path, symbol: str) -> str:
     return symbol
 
 
-def load_wipo_xml(
-    folder_or_files: Path | Sequence[Path], fields: tuple[str, ...] = ("ti", "cl")
-) -> tuple[WipoRecord, ...]:
+def load_wipo_xml(folder_or_files: Path | Sequence[Path]) -> tuple[WipoRecord, ...]:
     """Reads WIPO-alpha XML: every `record` of every file.
 
     Args:
       folder_or_files: a folder, searched with all below it for .xml files in the order of their
         paths; or the files themselves, in the order wanted.
-      fields: the elements whose text is taken, in this order: ti (title), ab (abstract), cl
-        (claims), txt (description). The papers index title and claims. A field that a record
-        lacks adds nothing.
 
     Raises:
-      ValueError: `fields` is one text.
       FileNotFoundError: the folder holds no .xml file, or a file is not there.
       MalformedFile: a file is not well-formed, declares entities, has no record, or a record has
-        no publication number, no sound main symbol, or no text in any of the fields.
+        no publication number, no sound main symbol, or no text in any of `FIELDS`.
     """
-    if isinstance(fields, str):
-        raise ValueError(f"fields: got the text {fields!r}, expected a tuple such as ('ti', 'cl')")
     records: list[WipoRecord] = []
     for path in _xml_files(folder_or_files):
-        found = [_record(path, element, fields) for element in _record_elements(path)]
+        found = [_record(path, element) for element in _record_elements(path)]
         if not found:
             raise MalformedFile(f"{path}: holds no <record>")
         records.extend(found)
@@ -191,13 +183,12 @@ def _refuse_entities(path: Path, content: bytes) -> None:
     parser.Parse(content, True)
 
 
-def _record(path: Path, element: ElementTree.Element, fields: tuple[str, ...]) -> WipoRecord:
+def _record(path: Path, element: ElementTree.Element) -> WipoRecord:
     publication = element.get("pn", "")
     main = next((ipcs.get("mc", "") for ipcs in element.iter("ipcs")), "")
-    pieces = ["".join(found.itertext()) for name in fields for found in element.iter(name)]
+    pieces = ["".join(found.itertext()) for name in FIELDS for found in element.iter(name)]
     text = " ".join(" ".join(pieces).split())
     if not publication or not text:
-        lacking = f"text in {', '.join(fields)}" if publication else "attribute pn"
+        lacking = f"text in {', '.join(FIELDS)}" if publication else "attribute pn"
         raise MalformedFile(f"{path}: record {publication!r} has no {lacking}")
-    further = tuple(ipc.get("ic", "") for ipc in element.iter("ipc"))
-    return WipoRecord(publication, _check_symbol(path, main), further, text)
+    return WipoRecord(publication, _check_symbol(path, main), text)

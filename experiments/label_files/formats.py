@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib.files import to_plain
-from experiments.lib.reading import Line
+from experiments.lib.reading import Line, cells_of
 from jaxstruct.data.conll import no_token
 from jaxstruct.models import BadRecord, TrainedModel
 from jaxstruct.trees.phrases.bracketing import write_line
@@ -189,7 +189,7 @@ def _tokens(reading: Reading, block: list[Line]) -> Any:
     for line in block:
         if line.fault is not None:
             return _bad(f"line {line.number} {line.fault}")
-        cells = _cells(line.text)
+        cells = cells_of(line.text)
         if names and len(cells) != wanted:
             return _bad(f"line {line.number} has {len(cells)} columns, expected {wanted}")
         if reading.labelled:
@@ -199,11 +199,6 @@ def _tokens(reading: Reading, block: list[Line]) -> Any:
         else:
             tokens.append(cells)
     return tokens
-
-
-def _cells(text: str) -> list[str]:
-    """Columns between tabs where there are any, else between blanks."""
-    return text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
 
 
 def _as_column(reading: Reading, item: Item, predicted: Any) -> str:

@@ -121,6 +121,11 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[Line]:
         raise MalformedFile(f"{name}:{number + 1}: the packed file is damaged ({error})") from error
 
 
+def cells_of(text: str) -> list[str]:
+    """Columns between tabs where there are any, else between blanks."""
+    return text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
+
+
 def _line(number: int, raw: bytes) -> Line:
     try:
         return Line(number, raw.decode("utf-8"))

@@ -24,7 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from experiments.corpora.homologues import Homologues
 from jaxstruct.alignments.costs import (
     AlignmentTheta,
     OperationCounts,
@@ -217,18 +216,6 @@ def homologue_search(
     )
 
 
-def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:
-    """Generated examples as inputs and outputs of `homologue_search`."""
-    n, Q, N = data.candidates.shape
-    M = data.natives.shape[1]
-    lengths = np.full(n, M, np.int32), np.full((n, Q), N, np.int32)
-    outputs = homologue_outputs(data.homologue, data.operations, data.begin, M + N)
-    return HomologueInput(data.natives, data.candidates, *lengths), outputs
-
-
-BACKGROUNDS = ("sequences", "pairs")
-
-
 class LetterCounts(NamedTuple):
     """What the estimates are made of, for an alphabet of A letters.
 
@@ -284,27 +271,17 @@ def homologue_counts(
     )
 
 
-def log_odds(
-    counts: LetterCounts, *, background: str = "sequences", smoothing: float = 1.0
-) -> np.ndarray:
+def log_odds(counts: LetterCounts) -> np.ndarray:
     """[A, A] W, float64, natural logarithms.
 
-    Args:
-      counts: see `LetterCounts`.
-      background: where P(a) and P(b) come from: "sequences", all letters of the sequences, or
-        "pairs", the rows and columns of P(a, b).
-      smoothing: added to every count (Laplace: 1).
+    P(a) and P(b) are of all letters of the sequences.
     """
-    joint = _estimates(counts.pairs, smoothing)
-    if background == "pairs":
-        first, second = joint.sum(axis=1), joint.sum(axis=0)
-    else:
-        first, second = (_estimates(each, smoothing) for each in counts[1:])
+    joint, first, second = map(_estimates, counts)
     return np.log(joint) - np.log(first)[:, None] - np.log(second)
 
 
-def _estimates(counts: np.ndarray, smoothing: float) -> np.ndarray:
-    return (counts + smoothing) / (counts + smoothing).sum()
+def _estimates(counts: np.ndarray) -> np.ndarray:
+    return (counts + 1) / (counts + 1).sum()
 
 
 def alignment_weights(substitution: np.ndarray, gap_cost: float, dtype: str = "float32") -> dict:

@@ -227,9 +227,6 @@ class Options(fields.Tolerance, fields.Common):
 
     data: Sequence[str] = flag(NAMES, "Examples to train on.", NAMES, some=True)
     machines: Sequence[str] = flag(MACHINES, "Machines to train.", MACHINES, some=True)
-    penalties: Sequence[str] = flag(
-        tuple(PENALTIES), "Slack in the objective as it is (L1) or squared (L2).", PENALTIES
-    )
     c_over_n: float = flag(1.0, "C', what a slack costs in every machine.", above=0)
     per_class: int = flag(0, "Learn from so many examples of each class; 0 for all.", least=0)
     twice: bool = flag(True, "Train each machine a second time, for the seconds without compiling.")
@@ -261,7 +258,7 @@ def run(options: Options) -> common.Outcome:
 def _measurements(
     options: Options, name: str, data: Data, machine: str, how: Run
 ) -> Iterator[dict[str, Any]]:
-    for penalty in options.penalties:
+    for penalty in PENALTIES:
         ours = trained(machine, penalty, data, how, options.twice)
         yield {"data": name} | _our_row(ours, data)
         for peer in peers_of(machine, penalty, data, how):

@@ -122,7 +122,7 @@ def _classes(load: Callable[[], documents.Documents], most: int, dtype: str) -> 
 
 def _trees(dtype: str) -> Pool:
     options = ParsingOptions(corpus="gum", longest=7, sentences=400)
-    data = prepare(load_treebank(options), options)
+    data = prepare(load_treebank(options))
     problem = weighted_grammar(data.grammar, loss="node_f1", longest=data.longest, dtype=dtype)
     return problem, data.train.inputs, data.outputs
 

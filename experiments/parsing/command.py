@@ -16,7 +16,7 @@ flags have it:
 
   C             printed as 1; --c_over_n has C' = C / n, and 1/n stands for the printed C = 1,
                 which learns too little; 0.1 was chosen on GUM's dev documents
-  binarisation  not said; to the right, and --memory. With all siblings remembered the grammar
+  binarisation  not said; to the right. With all siblings remembered the grammar
                 makes just the constituents seen; one was chosen on GUM's dev documents
   F1            of what: thesis, table 4.6, has the nodes of the binarised trees over two tokens or
                 more, of which every tree has l - 1: node_f1. all_node_f1 adds those over single
@@ -79,7 +79,7 @@ from jaxstruct.trees.phrases.bracketing import write_line
 FOLDER = "parsing_trainings"
 """In the folder of results: a file a training; see `lib.kept`."""
 DECIDING = (
-    "corpus", "test_part", "longest", "sentences", "memory", "epsilon", "max_passes",
+    "corpus", "test_part", "longest", "sentences", "epsilon", "max_passes",
     "variant", "working_sets", "capacity", "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its method is in the file's name."""
@@ -127,8 +127,7 @@ def run(options: Options) -> common.Outcome:
     methods_of(options, 1)
     treebanks = folds_of(load_treebank(options), options)
     folds = [
-        Fold(store_of(options, each), prepare(each, options), place)
-        for place, each in enumerate(treebanks)
+        Fold(store_of(options, each), prepare(each), place) for place, each in enumerate(treebanks)
     ]
     treebank = treebanks[0]._replace(test=tuple(tree for each in treebanks for tree in each.test))
     sets = Sets(treebank, folds[0].data)

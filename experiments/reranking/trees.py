@@ -160,7 +160,7 @@ def load_lists(options: Options, dtype: str) -> tuple[Lists, Lists]:
     whole = whole._replace(test=whole.test[: options.test_examples or len(whole.test)])
 
     def parsed(train: Sequence[Tree], test: Sequence[Tree]) -> Lists:
-        data = prepare(Treebank(whole.name, tuple(train), tuple(test)), parsing)
+        data = prepare(Treebank(whole.name, tuple(train), tuple(test)))
         problem, weights = problem_of(data, "zero_one", dtype), train_pcfg(data, dtype).weights
         return k_best_parses(data, problem, weights, options.k_trees)
 

@@ -215,7 +215,7 @@ def gum(n: int, dtype: str = "float32") -> Training:
     from experiments.tasks.treebanks import Options, load_treebank, prepare
 
     options = Options(corpus="gum", sentences=n)
-    data = prepare(load_treebank(options), options)
+    data = prepare(load_treebank(options))
     problem = weighted_grammar(data.grammar, loss="zero_one", longest=data.longest, dtype=dtype)
     count = len(data.train.trees)
     return Training(
@@ -225,7 +225,7 @@ def gum(n: int, dtype: str = "float32") -> Training:
 
 def homologues(n: int, dtype: str = "float32") -> Training:
     """n examples of table 4: a native sequence and 11 candidates; SVM2, C / n = 0.1."""
-    from experiments.machines.homologues import as_examples
+    from experiments.tasks.homologues import as_examples
 
     data = generate_homologues(np.random.default_rng(0), n, padding="both")
     x, y = as_examples(data)

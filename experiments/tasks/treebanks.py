@@ -56,13 +56,6 @@ class Options(fields.Solver):
     test_trees: str | None = flag(None, "Your file of bracketed trees to test on.")
     longest: int = flag(10, "Tokens of a sentence, at most.", least=2)
     sentences: int = flag(0, "The first so many training sentences; 0: all.", least=0)
-    memory: int = flag(
-        1,
-        "Siblings that an intermediate symbol of the binarisation remembers; -1: all, so "
-        "that the grammar makes just the constituents seen. Less makes a smaller grammar "
-        "that has more of the unseen trees.",
-        least=-1,
-    )
     methods: Sequence[str] = flag(
         OF_THE_PAPER,
         "Some of pcfg (maximum likelihood), svm2 (zero-one loss), svm2_slack, svm2_margin "
@@ -246,16 +239,14 @@ def _short(files: Iterable[TreebankFile], longest: int) -> tuple[Tree, ...]:
     )
 
 
-def grammar_of(trees: Sequence[Tree], options: Options) -> Grammar:
-    """Read off trees; at each token its tag is read. `memory` of the options says how many
-    siblings are remembered."""
-    memory = None if options.memory < 0 else options.memory
-    return read_grammar(trees, Binarisation(memory=memory))
+def grammar_of(trees: Sequence[Tree]) -> Grammar:
+    """Read off trees, of whose siblings one is remembered; at each token its tag is read."""
+    return read_grammar(trees, Binarisation(memory=1))
 
 
-def prepare(treebank: Treebank, options: Options) -> Prepared:
+def prepare(treebank: Treebank) -> Prepared:
     """Read the grammar off the training trees, and all sentences and trees with it."""
-    grammar = grammar_of(treebank.train, options)
+    grammar = grammar_of(treebank.train)
     longest = max(2, *(len(leaves(tree)) for part in treebank[1:] for tree in part))
     outputs = tree_outputs([_encoded(grammar, tree) for tree in treebank.train])
     train, test = (_part(grammar, trees) for trees in (treebank.train, treebank.test))

@@ -7,14 +7,13 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from experiments import benchmarks
 from experiments.benchmarks import ROWS, Growth, Options
 from experiments.corpora import conll2002
 from experiments.corpora.locate import available
-from experiments.tasks import generated, treebanks
+from experiments.tasks import treebanks
 from experiments.tasks.work import Row, Tool, Work
 from jaxstruct.trees.phrases.bracketing import read_trees
 from tests.experiments.scripts import strict_json
@@ -141,16 +140,3 @@ def test_the_slope_is_that_of_a_power():
     sizes = [10, 100, 1000]
     assert Growth("texts", sizes, [0.2 * n**1.5 for n in sizes]).slope == pytest.approx(1.5)
     assert math.isnan(Growth("texts", [10], [1.0]).slope)
-
-
-def test_generated_data_repeat_and_fit_their_problems():
-    texts, again = generated.texts(40), generated.texts(40)
-    np.testing.assert_array_equal(texts.features.indices.rows, again.features.indices.rows)
-    norms = [np.linalg.norm(values) for values in texts.features.values]
-    np.testing.assert_allclose(norms, 1, rtol=1e-5)
-    assert set(texts.classes) <= set(range(generated.CLASSES))
-    sentences = generated.sentences(50, 100)
-    assert sentences.features.shape == (sentences.offsets[-1], 1 + generated.AFFIXES)
-    assert sentences.features.min() >= 0 and sentences.features.max() < 100
-    assert sentences.offsets.shape == (51,) and (np.diff(sentences.offsets) >= 1).all()
-    assert 0.5 < (sentences.labels == 0).mean() < 0.95

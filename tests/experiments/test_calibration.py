@@ -31,7 +31,7 @@ def test_bins_of_few_predictions_are_left_out() -> None:
         for machine in ("SVM", "random field")
         for T in (1.0, 0.5)
     ]
-    plot = reliability_diagram("digits", rows, 20)
+    plot = reliability_diagram("digits", rows)
     assert len(plot.data.rows) == 4
     assert plot.data.rows[1] == ["SVM, T = 0.5", 0.8, 0.7, 40]
     (axes,) = plot.figure.axes

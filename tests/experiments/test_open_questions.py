@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -89,28 +88,6 @@ def test_radius_and_loss_are_other_units_of_c_and_epsilon(formulation: str) -> N
     assert count(Delta=4.0) == count(
         **({"C": 0.25, "epsilon": 0.025} if linear else {"epsilon": 0.05})
     )
-
-
-def made_up(data: str, losses: list[float], hard: str = "CONVERGED") -> list[dict]:
-    rows = itertools.product(range(2), zip(FORMULATIONS, losses, strict=True))
-    return [
-        {"data": data, "split": split, "formulation": name, "test": loss + 0.1 * split,
-         "status": hard if name == "svm0" else "CONVERGED"}
-        for split, (name, loss) in rows
-    ]  # fmt: skip
-
-
-def test_the_table_has_differences_by_split_and_mean_ranks() -> None:
-    rows = [
-        *made_up("digits", [0.2, 0.3, 0.4, 0.2, 0.4, 0.5, 0.6]),
-        *made_up("scene", [0.2, 0.3, 0.4, 0.2, 0.4, 0.6, 0.5], "PASS_LIMIT"),
-    ]
-    digits, scene, ranks = bounds.table_of(Options(), rows).rows
-    assert digits[3] == pytest.approx(0.25) and scene[3] is None
-    assert digits[-2:] == ["-44.4 ± 0.0", "-15.4 ± 0.0"]
-    assert ranks[4:10] == [2, 3.5, 1, 3.5, 5.5, 5.5]
-    data = bounds.picture_of(rows).data
-    assert isinstance(data, Table) and data.rows[0] == ["svm1_slack", 1.0]
 
 
 options = options_of(Options, data=("digits",), share=0.1, splits=1, samples=1, points=3, gap=0.1)

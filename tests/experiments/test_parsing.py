@@ -101,7 +101,7 @@ def test_the_paper_stands_beside_its_own_sentences(outcome, options):
     """Sections of the Penn Treebank, at most 10 tokens, read as tags."""
     papers = options.replace(corpus="ldc", longest=10, sentences=0)
     sets = Sets(load_treebank(options), None)
-    sets = sets._replace(data=prepare(sets.treebank, options))
+    sets = sets._replace(data=prepare(sets.treebank))
     rows = [Row(Method(*row["method"]), row["numbers"]) for row in outcome.numbers["rows"]]
     rows.insert(2, Row(rows[2].method._replace(name="svm2_slack"), rows[2].numbers))
     table, (_, efficiency, *_) = make_tables(papers, sets, rows, [])
@@ -189,7 +189,7 @@ def test_folds_with_features_of_spans(options, tmp_path):
 
 
 def test_tags_and_frequent_words_are_features_of_tokens(options):
-    data = prepare(load_treebank(options), options)
+    data = prepare(load_treebank(options))
     tags_alone, both = (with_span_features(data, name) for name in ("tags", "words"))
     assert with_span_features(data, "rules") is data
     V = len(data.grammar.terminals)

@@ -36,7 +36,7 @@ import numpy as np
 
 from experiments.machines.reference.working_set_dual import WorkingSetDual
 from jaxstruct.core.buckets import rows_of
-from jaxstruct.core.checks import checked_number, checked_size, text_of
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import difference
@@ -73,7 +73,6 @@ from jaxstruct.solvers.prepare import checked_rules, prepare_examples
 from jaxstruct.solvers.solution import Solution, solution_of_run
 from jaxstruct.solvers.validation.oracle_rules import confirm
 
-VARIANTS = ("full", "subspace")
 _FIRST_SLOTS = 8
 
 
@@ -87,7 +86,6 @@ def fit_reference(
     epsilon: float = 0.01,
     variant: str = "full",
     exactness: float = 1e-3,
-    example_weights: np.ndarray | None = None,
     max_epochs: int = 1000,
     min_margin: float = 1e-3,
     look_ahead: int = 1,
@@ -100,11 +98,11 @@ def fit_reference(
     svm2_margin, with R = max |delta Psi_i(y)| and Delta the largest loss (`most_constraints`).
 
     Args:
-      problem, inputs, outputs, formulation, C, example_weights, min_margin: as in `fit`.
+      problem, inputs, outputs, formulation, C, min_margin: as in `fit`.
       epsilon: a constraint is added where H(y) > xi_i + epsilon; the papers have 0.01 and 0.1.
       variant: "full", the QP over all of S after every constraint (step 10a), or "subspace", over
         S_i alone (step 10b).
-      exactness: part of epsilon to which a QP is solved.
+      exactness: part of epsilon, below 1, to which a QP is solved.
       max_epochs: bound on the passes over the examples.
       look_ahead: examples called in one batch where nothing was added lately. Their answers count
         only while w stays as it is, so this changes the time alone.
@@ -124,10 +122,8 @@ def fit_reference(
     look_ahead = checked_size("look_ahead", look_ahead)
     given = problem, formulation, C, None, epsilon, max_epochs, min_margin
     formulation, rules = checked_rules(*given, callback)
-    _check_variant(variant)
-    _check_exactness(exactness)
     task, rows, _, sample = prepare_examples(
-        problem, inputs, outputs, formulation, C, example_weights,
+        problem, inputs, outputs, formulation, C, None,
         lambda counts: [batches_of_class(count, 1, 1, fewest_batches(1)) for count in counts],
     )  # fmt: skip
     sizes = map(rows_of, task.outputs)
@@ -141,16 +137,6 @@ def fit_reference(
     now, status = solve(method, run_state_at(run, run.w), rules, start, callback)
     status = confirm(status, problem, formulation, sample, now.best.weights)
     return _solution(run, now, start, status)
-
-
-def _check_variant(variant: str) -> None:
-    if variant not in VARIANTS:
-        raise ValueError(f"variant is {text_of(variant)}; choose one of {VARIANTS}")
-
-
-def _check_exactness(exactness: float) -> None:
-    if checked_number("exactness", exactness, strict=True) >= 1:
-        raise ValueError(f"exactness is a part of epsilon, between 0 and 1, got {exactness}")
 
 
 @dataclass
@@ -504,10 +490,9 @@ def most_constraints(
       variant: as in `fit_reference`.
 
     Raises:
-      ValueError: the formulation is svm0, or the variant is unknown.
+      ValueError: the formulation is svm0.
     """
     form = formulation_named(formulation)
-    _check_variant(variant)
     if form.penalty == 0:
         raise ValueError("svm0 has the bound R^2 / (gamma epsilon)^2, of its margin gamma")
     delta = loss if form.bound_power else 1.0

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.corpora.errors import CorpusMissing
 from experiments.corpora.wipo import WipoRecord, ipc_ancestors, load_wipo_arrays, load_wipo_xml
 from jaxstruct.data.errors import MalformedFile
 from tests.lib.refusals import refused
@@ -24,9 +23,7 @@ RECORD = """<?xml version="1.0" encoding="{encoding}"?>{doctype}
   a fibré</ti></tis><abs><ab>Short.</ab></abs><cls><cl>A <b>spinneret</b> &amp; pump.</cl></cls>
 <txts><txt>Long.</txt></txts></record>
 """
-EXPECTED = WipoRecord(
-    "WO2001", "D01D00100", ("D01F00604", "B29C04700"), "Spinning a fibré A spinneret & pump."
-)
+EXPECTED = WipoRecord("WO2001", "D01D00100", "Spinning a fibré A spinneret & pump.")
 
 
 def _save(path: Path, **changes: np.ndarray | None) -> Path:
@@ -59,11 +56,8 @@ def test_arrays_round_trip(tmp_path) -> None:
     [
         ({"y_test": None}, "expected an npz with X_train, y_train, X_test, y_test"),
         ({"X_train": ARRAYS["X_train"].astype(np.float64)}, "train has X float64"),
-        ({"X_train": ARRAYS["X_train"][:2]}, "train has X"),
         ({"X_test": np.ones((1, 3), np.float32)}, "test has X .*one d for both parts"),
-        ({"X_train": np.ones(3, np.float32)}, "train has X"),
         ({"X_test": np.array([[1, np.nan]], np.float32)}, "test needs finite vectors"),
-        ({"y_test": np.array([3])}, "test needs finite vectors and text symbols"),
         ({"y_test": np.array(["D02"]) + "?"}, "got 'D02[?]', expected an IPC symbol"),
         ({"y_test": np.array(["D02G00"], dtype=object)}, "object .*, expected plain numbers"),
     ],
@@ -74,35 +68,10 @@ def test_arrays_malformed(changes, message, tmp_path) -> None:
         load_wipo_arrays(_save(tmp_path / "a.npz", **changes))
 
 
-@pytest.mark.parametrize("kept", [0, 10, 400])
-def test_arrays_truncated(kept, tmp_path) -> None:
-    """A cut npz, and a plain npy under its name."""
-    path = _save(tmp_path / "a.npz")
-    path.write_bytes(path.read_bytes()[:kept])
-    refused("expected an npz", load_wipo_arrays, path, error=MalformedFile)
-    with open(path, "wb") as stream:
-        np.save(stream, ARRAYS["X_train"])
-    refused("expected an npz", load_wipo_arrays, path, error=MalformedFile)
-
-
-def test_arrays_missing(folders, tmp_path) -> None:
-    """Without a path, the registered corpus is looked for."""
-    refused("wipo_alpha_d/wipo_alpha_D_lsa100.npz", load_wipo_arrays, error=CorpusMissing)
-    with pytest.raises(FileNotFoundError):
-        load_wipo_arrays(tmp_path / "none.npz")
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "iso-8859-1", "utf-16"])
 def test_xml_record(encoding, tmp_path) -> None:
     """Title and claims by default, inner markup flattened, in whatever encoding is declared."""
     assert load_wipo_xml([_xml(tmp_path / "a.xml", encoding)]) == (EXPECTED,)
-
-
-def test_xml_fields_in_the_order_asked(tmp_path) -> None:
-    """A field that is not there adds nothing."""
-    path = _xml(tmp_path / "a.xml")
-    assert load_wipo_xml([path], ("txt", "none", "ab"))[0].text == "Long. Short."
-    refused("fields: got the text 'ti'", load_wipo_xml, [path], "ti")  # type: ignore[arg-type]
 
 
 def test_xml_folder_is_searched_in_order(tmp_path) -> None:
@@ -134,7 +103,6 @@ def test_xml_plain_doctype_is_fine(tmp_path) -> None:
     "declared",
     [
         '<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">',
-        '<!ENTITY a SYSTEM "file:///etc/passwd">',
         '<!ENTITY % a SYSTEM "http://127.0.0.1/x">',
     ],
 )
@@ -149,12 +117,10 @@ def test_xml_entities_are_refused(declared, tmp_path) -> None:
     ("old", "new", "message"),
     [
         ("</record>", "", "not well-formed"),
-        ("&amp;", "&eacute;", "not well-formed XML .undefined entity"),
         ("utf-8", "klingon", "not well-formed"),
         ("record", "patent", "holds no <record>"),
         (' pn="WO2001"', "", "record '' has no attribute pn"),
         ('mc="D01D00100"', "", "symbol: got ''"),
-        ('mc="D01D00100"', 'mc="D01D"', None),
         ('mc="D01D00100"', 'mc="banana"', "symbol: got 'banana'"),
         ("ti", "x", None),
     ],
@@ -168,12 +134,6 @@ def test_xml_malformed(old, new, message, tmp_path) -> None:
     refused(f"a.xml: .*{message}", load_wipo_xml, [path], error=MalformedFile)
 
 
-def test_xml_without_any_text(tmp_path) -> None:
-    """An example without words is an error, not an empty vector later on."""
-    with refused("record 'WO2001' has no text in none", error=MalformedFile):
-        load_wipo_xml([_xml(tmp_path / "a.xml")], ("none",))
-
-
 def test_real_arrays(require_corpus) -> None:
     """The paper's 1710 documents: 57 leaves under 20 subclasses under 7 classes of section D."""
     require_corpus("wipo_alpha_d", "wipo_alpha_D_lsa100.npz")
@@ -183,3 +143,29 @@ def test_real_arrays(require_corpus) -> None:
     paths = {ipc_ancestors(symbol) for symbol in loaded.y_train + loaded.y_test}
     assert [len({path[depth] for path in paths}) for depth in range(4)] == [1, 7, 20, 57]
     assert set(loaded.y_test) <= set(loaded.y_train)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "path"),
+    [
+        ("D01D00", ("D", "D01", "D01D", "D01D00")),  # a cut group stays as it is
+        ("D01D001", ("D", "D01", "D01D", "D01D001")),
+        ("D01D 1/00", ("D", "D01", "D01D", "D01D001")),
+        ("D01D0010432", ("D", "D01", "D01D", "D01D001")),
+        ("D06F 039/02", ("D", "D06", "D06F", "D06F039")),
+        ("D06F", ("D", "D06", "D06F")),
+        ("D", ("D",)),
+    ],
+)
+def test_paths_of_symbols(symbol, path) -> None:
+    """Padded or not, with or without a subgroup; inner nodes have shorter paths."""
+    assert ipc_ancestors(symbol) == path
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    ["", "d01d001", "I01D001", "D01D0", "D01D0001", "D01D001/", "D01D/00", "D01D001 D02D002"],
+)
+def test_refused_symbols(symbol) -> None:
+    """Four digits could be cut in two ways, so they are refused like any other odd form."""
+    refused("symbol: got .* expected an IPC symbol such as", ipc_ancestors, symbol)

@@ -109,13 +109,6 @@ def test_csv_cells_are_numbers_with_their_deviation_beside_them(tmp_path, cell, 
     assert head == ["x", "x (deviation)"][: len(found)]
 
 
-def test_an_empty_table_and_a_ragged_one():
-    assert render(Table("none", ["a", "b"], [])).splitlines()[2] == "a  b"
-    for function in (render, to_markdown, lambda table: write_csv(".", "x", table)):
-        with pytest.raises(ValueError, match=r"rows\[1\] of table 't'.*2 columns"):
-            function(Table("t", ["a", "b"], [[1, 2], [1]]))
-
-
 def test_markdown_escapes_pipes_and_marks_columns_of_numbers():
     lines = to_markdown(TABLE).splitlines()
     assert lines[0] == "**Table 3: label sequences**"
@@ -211,3 +204,10 @@ def test_a_failed_write_keeps_what_was_there(tmp_path, monkeypatch):
 def test_a_name_with_a_folder_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="plain file name"):
         file_in(tmp_path, name)
+
+
+def test_an_empty_table_and_a_ragged_one():
+    assert render(Table("none", ["a", "b"], [])).splitlines()[2] == "a  b"
+    for function in (render, to_markdown, lambda table: write_csv(".", "x", table)):
+        with pytest.raises(ValueError, match=r"rows\[1\] of table 't'.*2 columns"):
+            function(Table("t", ["a", "b"], [[1, 2], [1]]))
