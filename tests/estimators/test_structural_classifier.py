@@ -24,7 +24,7 @@ import jaxstruct as js
 from jaxstruct import estimators, explain, fit, support_outputs
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.status import MESSAGES
-from jaxstruct.estimators import MeasureClassifier, PathSearchCV, StructuralClassifier, base
+from jaxstruct.estimators import MeasureClassifier, StructuralClassifier, base
 from jaxstruct.solvers.checkpoints.run_state import save_solution
 from tests.estimators.cases import CLASSES, ROWS, blobs
 from tests.lib.refusals import refused
@@ -230,11 +230,8 @@ def test_the_fitted_one_still_says_what_carries_it(tmp_path):
         refused("must have its dual variables", save_solution, tmp_path / "s", given.solution_)
 
 
-@pytest.mark.parametrize("search", ["path", "grid"])
-def test_what_a_search_returns_is_small(search):
-    Cs, inner = [1.0, 10.0], StructuralClassifier()
-    path, grid = PathSearchCV(inner, Cs, cv=2), GridSearchCV(inner, {"C": Cs}, cv=2)
-    found = (path if search == "path" else grid).fit(ROWS, CLASSES)
+def test_what_a_search_returns_is_small():
+    found = GridSearchCV(StructuralClassifier(), {"C": [1.0, 10.0]}, cv=2).fit(ROWS, CLASSES)
     assert held(found.best_estimator_) < 10_000
     assert pickle.loads(pickle.dumps(found)).best_estimator_.solution_.state is None
 

@@ -10,9 +10,8 @@ import pytest
 
 from jaxstruct import Prepared, Solution, chains, fit, graphs, multiclass, support_outputs, trees
 from jaxstruct.core.padding import padded
-from jaxstruct.core.tables import Support
-from jaxstruct.models import Explanation, Matrix, Ranking, TrainedModel, explanation_picture
-from jaxstruct.models.explanation import MOST_DRAWN, explain
+from jaxstruct.models import Matrix, Ranking, TrainedModel
+from jaxstruct.models.explanation import explain
 from jaxstruct.models.trained import trained
 from jaxstruct.solvers.solution import FitDetails
 from tests.lib.refusals import refused
@@ -169,22 +168,3 @@ def test_outputs_that_need_data_say_so() -> None:
     solution = _solution(_outputs("pairwise_alignment"))
     with refused("data must be given to write alignments"):
         explain(model_of("pairwise_alignment"), solution=solution, example=0)
-
-
-@pytest.mark.parametrize("name", ["chain", "weighted_grammar", "pairwise_alignment"])
-def test_every_table_is_drawn(name: str, tmp_path) -> None:
-    explanation = explain(model_of(name), largest=3)
-    figure = explanation_picture(explanation)
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert [title for title in titles if title] == [table.title for table in explanation.tables]
-    figure.savefig(tmp_path / "model.png", dpi=40)
-    assert (tmp_path / "model.png").stat().st_size > 2000
-
-
-def test_support_outputs_are_bars_and_further_tables_are_told() -> None:
-    table = Support("of example 0", ("A", "B"), np.array([2.0, 1.0]), np.array([1.0, 1.0]))
-    figure = explanation_picture(Explanation("model", (table,) * (MOST_DRAWN + 2)))
-    assert figure.axes[0].get_xlabel() == "alpha"
-    assert [bar.get_width() for bar in figure.axes[0].patches] == [2, 1]
-    assert "(2 more tables are not drawn)" in figure.get_suptitle()
-    refused("explanation must be an Explanation", explanation_picture, table)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import warnings
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,15 +23,14 @@ from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.models import BadRecord
-from jaxstruct.models.stream import BATCHES
 from jaxstruct.models.stream import (
+    BATCHES,
     LEAST_ROWS,
-    Shape,
-    Shapes,
     cut,
-    longest_of,
+    length_class,
     padded_batch,
     rows_of_class,
+    widened,
 )
 from jaxstruct.trees.structure import _PADDING as CHARTS
 from jaxstruct.trees.structure import EXACT
@@ -264,80 +264,55 @@ def inputs_of(lengths) -> dict:
     return {"x": ragged(rows), "length": np.asarray(lengths)}
 
 
-def test_rows_are_a_power_of_two_of_a_few_at_least() -> None:
+def test_rows_are_a_power_of_four_of_a_few_at_least() -> None:
     found = [rows_of_class(n, 24) for n in (0, 1, 4, 5, 9, 17, 24, 99)]
-    assert found == [4, 4, 4, 8, 16, 24, 24, 24]
+    assert found == [4, 4, 4, 16, 16, 24, 24, 24]
     assert LEAST_ROWS == 4 and rows_of_class(9, 2) == 2 and rows_of_class(1, 1) == 1
 
 
 def test_lengths_are_rounded_by_a_quarter_at_most_and_stay_sizes_of_the_structure() -> None:
-    plain, charts = Shapes(Padding()), Shapes(CHARTS)
     for n in range(1, 500):
-        assert plain.length(n) == Padding().size(n)
+        assert length_class(Padding(), n) == Padding().size(n)
         most = 1.25 if n <= EXACT else 1.5  # longer sentences are of size classes
-        assert max(n, 8) <= charts.length(n) <= max(most * n, 8)
-    assert len({charts.length(n) for n in range(1, 128)}) <= 17
-    thirds = Shapes(Padding(size=lambda n: -(-n // 3) * 3))
-    assert all(thirds.length(n) % 3 == 0 and thirds.length(n) >= n for n in range(1, 99))
+        assert max(n, 8) <= length_class(CHARTS, n) <= max(most * n, 8)
+    assert len({length_class(CHARTS, n) for n in range(1, 128)}) <= 17
+    thirds = [length_class(Padding(size=lambda n: -(-n // 3) * 3), n) for n in range(1, 99)]
+    assert all(size % 3 == 0 and size >= n for n, size in enumerate(thirds, 1))
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64, 1000])
 def test_every_record_is_in_one_batch_beside_those_of_its_size(batch: int) -> None:
     lengths = np.concatenate([RNG.integers(1, 9, 150), RNG.integers(9, 40, 40), [300]])
-    shapes = Shapes(Padding())
-    pieces = cut(shapes, inputs_of(lengths), len(lengths), batch)
+    size = partial(length_class, Padding())
+    pieces = cut(Padding(), inputs_of(lengths), len(lengths), batch)
     np.testing.assert_array_equal(np.sort(np.concatenate(pieces)), np.arange(len(lengths)))
     assert max(map(len, pieces)) <= batch
     ends = [(lengths[piece].max(), lengths[piece].min()) for piece in pieces]
-    assert all(before[1] >= after[0] or shapes.length(before[1]) >= shapes.length(after[0])
+    assert all(before[1] >= after[0] or size(before[1]) >= size(after[0])
                for before, after in zip(ends, ends[1:], strict=False))  # fmt: skip
     assert len(pieces[0]) == min(batch, LEAST_ROWS)  # the one that is long takes few along
-    padded = sum(
-        rows_of_class(len(p), batch) * shapes.length(int(lengths[p].max())) for p in pieces
-    )
+    padded = sum(rows_of_class(len(p), batch) * size(int(lengths[p].max())) for p in pieces)
     assert padded < 3 * np.maximum(lengths, 8).sum() + 300 * LEAST_ROWS
 
 
 def test_plain_arrays_are_cut_in_order() -> None:
-    pieces = cut(Shapes(Padding()), {"x": np.zeros((10, 3))}, 10, 4)
+    pieces = cut(Padding(), {"x": np.zeros((10, 3))}, 10, 4)
     assert [piece.tolist() for piece in pieces] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-def test_a_shape_that_is_there_is_taken_where_it_wastes_little() -> None:
-    shapes = Shapes(Padding())
-    assert shapes.taken(16, (20, 9)) == Shape(16, (24, 12))
-    shapes.keep(Shape(32, (24, 12)), [])
-    assert shapes.taken(16, (20, 9)) == Shape(32, (24, 12))
-    assert shapes.taken(16, (20,)) == Shape(16, (24,))  # of another number of leaves
-    for rows, longest in ((64, (20, 9)), (15, (20, 9)), (32, (25, 9)), (32, (12, 9))):
-        assert shapes.taken(rows, longest) not in shapes._used
-    shapes.keep(Shape(16, (24, 12)), [])
-    assert shapes.taken(16, (20, 9)) == Shape(16, (24, 12))
-
-
-def test_tokens_are_as_wide_as_before() -> None:
-    def tokens(width: int) -> SparseFeatures:
-        offsets = np.array([0, 2, 3])
-        return SparseFeatures(
-            Ragged(np.ones((3, width), np.int32), offsets, 7), Ragged(np.ones((3, width)), offsets)
-        )
-
-    shapes = Shapes(Padding())
-    wide, widths = shapes.widened({"x": tokens(9), "row": inputs_of([2, 1])["x"]})
-    assert widths == [(0, 12)] and wide["row"].rows.shape == (3, 2)
+def test_tokens_are_as_wide_as_a_size_class() -> None:
+    offsets = np.array([0, 2, 3])
+    tokens = SparseFeatures(
+        Ragged(np.ones((3, 9), np.int32), offsets, 7), Ragged(np.ones((3, 9)), offsets)
+    )
+    wide = widened({"x": tokens, "row": inputs_of([2, 1])["x"]})
+    assert wide["row"].rows.shape == (3, 2) and wide["x"].indices.rows.shape == (3, 12)
     np.testing.assert_array_equal(wide["x"].indices.rows[:, 9:], 7)
     np.testing.assert_array_equal(wide["x"].values.rows[:, 9:], 0)
-    assert shapes.widened({"x": tokens(11)})[1] == [(0, 12)]
-    shapes.keep(Shape(4, (8,)), [(0, 16)])
-    assert shapes.widened({"x": tokens(11)})[1] == [(0, 16)]
-    assert shapes.widened({"x": tokens(7)})[1] == [(0, 8)]
-    assert shapes.widened({"x": tokens(17)})[1] == [(0, 24)]
 
 
-def test_a_batch_is_padded_to_its_shape_with_its_first_record() -> None:
-    inputs, which = inputs_of([1, 3, 2]), np.array([2, 0])
-    assert longest_of(inputs, which) == (2,)
-    padded = padded_batch(inputs, which, Shape(4, (8,)))
+def test_a_batch_is_padded_to_its_classes_with_its_first_record() -> None:
+    padded = padded_batch(Padding(), inputs_of([1, 3, 2]), np.array([2, 0]), 8)
     assert jax.tree.map(np.shape, padded) == {"x": (4, 8, 2), "length": (4,)}
     assert padded["length"].tolist() == [2, 1, 2, 2]
     assert padded["x"][:, :, 0].sum(axis=1).tolist() == [6, 1, 6, 6]
