@@ -2,7 +2,7 @@
 
 from jaxstruct.graphs.elimination import elimination
 from jaxstruct.graphs.encoding import prepare
-from jaxstruct.graphs.factors import FactorGraph, factor_graph, factor_text, graph_potentials
+from jaxstruct.graphs.factors import FactorGraph, factor_graph, graph_potentials
 from jaxstruct.graphs.inference import with_log_loss
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.losses import weighted_labels
@@ -27,7 +27,7 @@ from jaxstruct.graphs.structure import graph_labelling
 __all__ = [
     "FactorGraph", "GraphInput", "GraphPotentials", "belief_propagation", "best_labelling",
     "best_of_all", "best_other", "conditional_modes", "elimination", "factor_graph",
-    "factor_text", "graph_inputs", "graph_labelling", "graph_potentials", "grid_edges",
+    "graph_inputs", "graph_labelling", "graph_potentials", "grid_edges",
     "k_best_labellings", "log_partition", "log_partition_bound", "marginal_outputs",
     "marginals", "multi_label", "prepare", "prepare_sets", "relaxed", "reweighted",
     "sample_labelling", "score_labels", "set_marginals", "weighted_labels", "with_log_loss",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.graphs.elimination import elimination
-from jaxstruct.graphs.factors import FactorGraph, factor_graph, factor_text
+from jaxstruct.graphs.factors import FactorGraph, factor_graph
 from jaxstruct.graphs.oracles.variable_elimination import best_labelling, marginals
 from tests.graphs.random_graphs import quick_jit
 from tests.lib.refusals import refused
@@ -55,14 +55,3 @@ def test_an_earthquake_explains_the_alarm_away(x64) -> None:
     assert burglary({}) == pytest.approx(0.01)
     assert burglary({"A": 1, "R": 1}) < 0.04 < 0.5 < burglary({"A": 1, "R": 0})
     refused("leave no output", alarm, {"E": 0, "R": 1})
-
-
-def test_a_factor_graph_in_words() -> None:
-    text = factor_text(alarm({}), list(NAMES))
-    assert text.splitlines() == [
-        "5 nodes: B 2, E 2, A 2, R 2, N 2",
-        "psi_0(B)", "psi_1(E)", "psi_2(B, E, A)", "psi_3(E, R)", "psi_4(A, N)",
-    ]  # fmt: skip
-    assert factor_text(alarm({})).splitlines()[3] == "psi_2(0, 1, 2)"
-    with refused(r"names must be \[n\] = \[5\] names, got 2"):
-        factor_text(alarm({}), ["B", "E"])
