@@ -11,7 +11,7 @@ from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.checkpoints.run_state import load_solution
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.solvers.placement import host as placement_host
+from jaxstruct.solvers.placement import mesh as placement_mesh
 from jaxstruct.solvers.placement.mesh import deal
 from tests.lib.refusals import refused
 from tests.solvers import test_fit_in_blocks
@@ -228,8 +228,8 @@ def test_small_inputs_are_trained_on_the_cpu_beside_a_card(x64, monkeypatch):
 
     alone, where = trained()
     assert where == {card}
-    monkeypatch.setattr(placement_host, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(placement_host, "host", lambda: beside)
+    monkeypatch.setattr(placement_mesh, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(placement_mesh, "host", lambda: beside)
     found, where = trained()
     assert where == {beside} and found.primal == alone.primal
     assert np.array_equal(flat(found.weights), flat(alone.weights))
@@ -238,5 +238,5 @@ def test_small_inputs_are_trained_on_the_cpu_beside_a_card(x64, monkeypatch):
     with jax.default_device(other):
         assert trained()[1] == {other}, "the caller has the choice"
     assert trained(jax.device_put(case.x))[1] == {card}
-    monkeypatch.setattr(placement_host, "FOR_A_CARD", 1)
+    monkeypatch.setattr(placement_mesh, "FOR_A_CARD", 1)
     assert trained()[1] == {card}
