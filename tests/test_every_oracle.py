@@ -47,7 +47,6 @@ from jaxstruct.graphs.oracles import (
     relaxation,
     reweighted,
     reweighted_marginals,
-    sampling,
     variable_elimination,
 )
 from jaxstruct.graphs.oracles import k_best as graphs_k_best
@@ -220,12 +219,12 @@ def _graphs(kinds: bool) -> Case:
         "k best": lambda p: graphs_k_best.k_best_labellings(of(p), plan, 3),
         "log Z": _slopes(lambda p: exact.log_partition(of(p), plan)),
         "marginals": lambda p: exact.marginals(of(p), plan),
-        "sample": lambda p: sampling.sample_labelling(of(p), plan, KEY),
+        "sample": lambda p: graphs_k_best.sample_labelling(of(p), plan, KEY),
         "all scores": lambda p: enumeration.all_scores(of(p)),
         "best of all": lambda p: enumeration.best_of_all(of(p)),
         "k best of all": lambda p: graphs_k_best.k_best_of_all(of(p), 3),
         "log Z of all": lambda p: enumeration.enumerated_log_partition(of(p)),
-        "sample of all": lambda p: sampling.sample_of_all(of(p), KEY),
+        "sample of all": lambda p: graphs_k_best.sample_of_all(of(p), KEY),
         "propagation": lambda p: belief_propagation.belief_propagation(of(p)),
         "relaxed": lambda p: relaxation.relaxed(of(p)),
         "reweighted": lambda p: reweighted.reweighted(of(p)),

@@ -298,7 +298,7 @@ def test_ragged_features_of_tokens_are_padded_as_given(x64):
 def test_features_of_tokens_that_do_not_fit():
     own, words, (x, y) = grammar(0), [["a"], ["b", "a"]], examples(0)
     message = r"token_features must be integers \[tokens, A\] of each sentence"
-    for wrong in ([[[0]]], [[[0]], [[0]]], [[[0]], [[0, 1], [0, 1]]], [[[0.5]], [[0], [1]]]):
+    for wrong in ([[[0]]], [[[0]], [[0]]], [[[0]], [[0, 1], [0, 1]]], [[0], [0, 1]]):
         refused(message, sentence_inputs, own, words, token_features=wrong)
     refused("one of them at most", weighted_grammar, own, span_features=1, token_features=1)
     tokens = np.zeros((10, T, 1), int)

@@ -133,8 +133,9 @@ def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local)
     check_best(everything, (best.operations, best.begin), best.score, close)
     np.testing.assert_allclose(found["again"], best.score, rtol=0, atol=close)
     check_k_best(everything, (ranked.operations, ranked.begin), ranked.score, close)
-    for one, many in zip(best[:2], ranked[:2], strict=True):
-        np.testing.assert_array_equal(one, many[:, 0])
+    if integers:  # sums are exact: of equals both take the same
+        for one, many in zip(best[:2], ranked[:2], strict=True):
+            np.testing.assert_array_equal(one, many[:, 0])
     assert {PAIR, DELETE, INSERT} <= set(np.unique(best.operations))
     check_used(everything, uses, (best.operations, best.begin), found["used"])
     own = AlignmentPotentials(tables.pairs, -tables.opened, -tables.later)

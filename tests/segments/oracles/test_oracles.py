@@ -17,7 +17,6 @@ from tests.lib.enumeration import (
     check_k_best,
     check_samples,
     check_sums,
-    check_used,
     row,
 )
 from tests.lib.refusals import refused
@@ -54,32 +53,27 @@ def test_k_best_are_distinct_and_in_order(k):
     check_k_best(given.listed(), found.codes, found.score, 1e-5)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), thorough_after(1, [("float32", 5e-6), ("float64", 1e-12)])
-)
-def test_sums_equal_enumeration(dtype, tolerance):
-    """And so do gradients, of log Z and of the best score."""
+@pytest.mark.parametrize("dtype", thorough_after(1, ["float32", "float64"]))
+def test_sums_equal_enumeration(dtype):
+    """And gradients of log Z are expected uses."""
     given = cases(4, 400)
     every = given.listed()
 
     @jax.jit
     @jax.vmap
     def said(p, length):
-        best = jax.grad(lambda p: viterbi(p, length).score)
-        return jax.value_and_grad(log_partition)(p, length), marginals(p, length), best(p)
+        return jax.value_and_grad(log_partition)(p, length), marginals(p, length)
 
     def uses(i):
         return counts(int(given.length[i]))
 
     with jax.enable_x64(dtype == "float64"):
-        sums, tables, used = jax.device_get(said(*given.typed(dtype)))
-        codes = best(*given.typed(dtype)).codes
+        sums, tables = jax.device_get(said(*given.typed(dtype)))
     close = (2e-6 if dtype == "float32" else 1e-12,) * 3
     check_sums(every, uses, *sums, *close)
     size = tables.segments[0].size
     of_segments = tables.log_partition, tables.segments
     check_sums(every, lambda i: uses(i)[:, :size], *of_segments, *close)
-    check_used(every, uses, codes, used)
 
 
 @pytest.mark.thorough
