@@ -12,6 +12,7 @@ from jaxstruct.core.types import SparseFeatures
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
 from tests.graphs.random_graphs import every_labelling, random_edges
+from tests.truth.quadratic_program import solve_primal
 
 COSTS = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
 """Asymmetric; nodes of label 2 are left out."""
@@ -131,6 +132,15 @@ def filled_up(rows: list[tuple[np.ndarray, np.ndarray]], truths: list[int]) -> W
         features.append(psi[fill])
         losses.append(costs[fill])
     return Written(np.stack(features), np.stack(losses), truths)
+
+
+def check_optimum(data: tuple, formulation: str, C: float, written: Written | tuple) -> None:
+    """`fit` converges to the optimum of an independent solver; full steps would take minutes."""
+    settings = js.Settings(variant="subspace")
+    found = js.fit(*data, formulation, C, tolerance=1e-6, max_passes=3000, settings=settings)
+    assert found.status is js.Status.CONVERGED, found.message
+    objective = solve_primal(formulation, *written, C).objective
+    np.testing.assert_allclose([found.primal, found.dual], objective, rtol=2e-6)
 
 
 def flat(weights: dict[str, np.ndarray]) -> np.ndarray:

@@ -15,9 +15,8 @@ from jaxstruct.graphs.multi_label import LOSSES, multi_label, set_losses
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from tests.graphs.random_graphs import every_labelling
-from tests.graphs.structure_cases import flat
+from tests.graphs.structure_cases import check_optimum, flat
 from tests.lib.refusals import refused
-from tests.truth.optimum import check_optimum
 
 N, D, L = 12, 3, 3
 SETS = every_labelling(L, 2)

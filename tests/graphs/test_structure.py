@@ -16,9 +16,16 @@ from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from tests.graphs.random_graphs import quick_jit
-from tests.graphs.structure_cases import COSTS, MOST, Graphs, Options, flat, random_graphs
+from tests.graphs.structure_cases import (
+    COSTS,
+    MOST,
+    Graphs,
+    Options,
+    check_optimum,
+    flat,
+    random_graphs,
+)
 from tests.lib.refusals import refused
-from tests.truth.optimum import check_optimum
 
 pytestmark = pytest.mark.usefixtures("x64")
 
