@@ -117,6 +117,7 @@ def test_new_texts_are_in_no_training_word(letter_data: str) -> None:
     assert texts[0] and texts[1] and not texts[0] & texts[1]
     every, rest = chosen_words(options, data, new=False)
     assert len(every) + len(rest) == 24 and set(train) < set(every) and set(test) <= set(rest)
+    assert 0 < len(test) < len(rest) / 2  # a fifth of the texts
 
 
 RIGHT = read_tree("(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (PRP it))))")
