@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     )
     from jaxstruct.models.explanation import explain
     from jaxstruct.models.model_files import load, save
-    from jaxstruct.models.store_writing import open_store
+    from jaxstruct.models.store import open_store
     from jaxstruct.models.stream import predict_stream
     from jaxstruct.models.trained import trained
 

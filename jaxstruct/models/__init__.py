@@ -3,7 +3,7 @@
 from jaxstruct.core.checks import NoOutput
 from jaxstruct.core.prepared import Encoding
 from jaxstruct.core.tables import Explanation, Matrix, Ranking, ranking
-from jaxstruct.models.store_writing import Store, write_rows, write_sequences, write_trees
+from jaxstruct.models.store import Store, write_rows, write_sequences, write_trees
 from jaxstruct.models.stream import BadRecord, PredictionStream
 from jaxstruct.models.trained import TrainedModel
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.models import Store, store_writing, write_rows, write_sequences, write_trees
-from jaxstruct.models.store_writing import open_store
+from jaxstruct.models import Store, write_rows, write_sequences, write_trees
+from jaxstruct.models.store import open_store
 from jaxstruct.trees.phrases.bracketing import read_tree
 from jaxstruct.trees.phrases.tree import Tree
 from tests.lib.equality import assert_same
@@ -100,7 +100,7 @@ def random_rows(random, count):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Several chunks and pieces of everything."""
-    monkeypatch.setattr(store_writing, "CHUNK", 3)
+    monkeypatch.setattr("jaxstruct.models.store.CHUNK", 3)
 
 
 @pytest.mark.parametrize(("min_count", "constant"), [(1, 1.0), (3, 0.0)])
