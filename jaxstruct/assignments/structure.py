@@ -45,7 +45,7 @@ from jaxstruct.core.types import Array, PyTree, Static, static
 
 ADVICE = (
     "the sum over all matchings is a permanent, which cannot be computed but for a few items; "
-    "jaxstruct.losses.one_call, structured_hinge and perceptron need the best matching alone, and "
+    "jaxstruct.losses.perturbed, structured_hinge and perceptron need the best matching alone, and "
     "jaxstruct.confidence.k_best shows how far the next ones are"
 )
 

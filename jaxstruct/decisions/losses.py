@@ -102,7 +102,7 @@ def fenchel_young(
 
     Value and gradient are means over M draws, both without bias: the gradient in c^ is s (E
     [d theta(Z) / d theta * y*(theta(Z))] - y_i). Up to a constant of y_i it is a Fenchel-Young loss
-    of theta and y_i, convex and smooth. `jaxstruct.losses.one_call` has Gumbel noise, of every
+    of theta and y_i, convex and smooth. `jaxstruct.losses.perturbed` has Gumbel noise, of every
     structure.
 
     Args:

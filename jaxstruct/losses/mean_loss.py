@@ -51,7 +51,7 @@ def mean_loss(
     if not callable(loss):
         raise ValueError(
             f"loss must be a function (problem, theta, y) -> scalar, got {text_of(loss)}: such as "
-            "jaxstruct.losses.one_call"
+            "jaxstruct.losses.log_loss"
         )
     sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves((x, y))}
     if len(sizes) != 1 or not sizes <= {(n,) for (n,) in sizes if n}:

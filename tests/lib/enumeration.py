@@ -164,14 +164,20 @@ def check_sums(
         np.testing.assert_allclose(found[i], p @ uses(i), rtol=0, atol=of_uses)
 
 
-def check_used(listed: Listed, uses: Uses, output: Any, slope: Any) -> None:
-    """The slope of the best score, leaves [n, ..], counts what the output uses, to the bit."""
+def check_used(listed: Listed, uses: Uses, output: Any, slope: Any, of_none: bool = True) -> None:
+    """The slope of the best score, leaves [n, ..], counts what the output uses, to the bit.
+
+    Args:
+      of_none: whether it is 0 where there is no output.
+    """
     found, outputs = flat(slope, 1), flat(output, 1)
     for i, F in enumerate(listed.scores):
         if (F > -np.inf).any():
             wanted = uses(i)[listed.places(i, outputs[i][None])[0]]
-        else:
+        elif of_none:
             wanted = np.zeros(found.shape[1])
+        else:
+            continue
         np.testing.assert_array_equal(found[i], wanted)
 
 
