@@ -262,6 +262,10 @@ def _check_members(path: Path, members: Sequence[Member]) -> None:
         raise UnsafeArchive(f"{path}: {min(both)!r} is both a file and a folder")
 
 
+_NO_HEADER = (
+    ValueError, TypeError, SyntaxError, OverflowError, SystemError, tokenize.TokenError,
+)  # fmt: skip
+"""What NumPy raises of headers that are none; SystemError of some types of numbers."""
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _LAST_LETTER = 0x10FFFF
 
@@ -301,7 +305,7 @@ def _array(content: bytes) -> np.ndarray:
         with warnings.catch_warnings():  # of headers that Python 2 wrote, which are read as well
             warnings.simplefilter("ignore")
             shape, columns_first, dtype = _HEADERS[version](stream)
-    except (ValueError, TypeError, SyntaxError, OverflowError, tokenize.TokenError) as error:
+    except _NO_HEADER as error:
         raise _BadArray(f"not the header of an array: {error}") from error
     body = content[stream.tell() :]
     if dtype.hasobject or min(shape, default=0) < 0 or dtype.itemsize == 0:

@@ -46,7 +46,7 @@ _LONGEST = 300
 """Characters of an error's own text within ours."""
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OverflowError,
-    RecursionError, MemoryError, ValueError, TypeError, LookupError, SyntaxError,
+    RecursionError, MemoryError, SystemError, ValueError, TypeError, LookupError, SyntaxError,
     tokenize.TokenError,
 )  # fmt: skip
 """How parsing bytes of unknown origin ends."""
