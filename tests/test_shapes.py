@@ -25,9 +25,10 @@ from tests.test_every_oracle import CASES
 ROOT = pathlib.Path(__file__).parents[1]
 SIZES = (((65,), "float32"), ((0,), "float32"), ((3, 2), "float32"), ((2, 32), "float64"))
 """The axes of the batch, and the type of numbers."""
-TYPES, MOST = tuple(CASES)[:8], 7
+TYPES, MOST = tuple(CASES)[:8], 5
 """Without rankings, which are sorted; other cases of a type have the same oracles, and of graphs
-the exact ones, which are first, have recursions."""
+the exact ones, which are first, have recursions. Oracles take two of the sizes each, by turns: all
+four of seven oracles took 730 s to compile."""
 
 
 def _check(call: Callable, given: Any, axes: tuple[int, ...]) -> None:
@@ -59,7 +60,11 @@ def main() -> None:
     for name in TYPES:
         case = CASES[name]()
         oracles = {one: jax.jit(call) for one, call in [*case.oracles.items()][:MOST]}
-        for (oracle, call), (axes, dtype) in itertools.product(oracles.items(), SIZES):
+        asked = itertools.chain.from_iterable(
+            itertools.product([one], SIZES[number % 2 :: 2])
+            for number, one in enumerate(oracles.items())
+        )
+        for (oracle, call), (axes, dtype) in asked:
             if name == "matchings" and 0 in axes:
                 continue  # JAX cannot read one place of each of no examples
             print(name, oracle, axes, dtype, flush=True)
