@@ -7,7 +7,8 @@ NIPS 15, 2002; thesis reference [27]). Substrings of all lengths (thesis 4.6.1, 
 dynamic program over pairs of places. Source: Haussler, Convolution Kernels on Discrete Structures,
 1999; Shawe-Taylor and Cristianini, Kernel Methods for Pattern Analysis, 2004, chapter 11.
 
-Gapped subsequences with decay: the string subsequence kernel and its explicit features.
+Gapped subsequences, with decay, are those of the string subsequence kernel; its explicit features
+are here, too.
 
 Source: Lodhi, Saunders, Shawe-Taylor, Cristianini, Watkins, Text Classification using String
 Kernels, JMLR 2, 2002; thesis 4.6.1, reference [29].

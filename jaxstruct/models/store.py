@@ -1,9 +1,9 @@
 """Stores, training sets in a folder, and writing one from records that come one after the other.
 
-A store is memory-mapped, so that it may be larger than memory. An archive in a folder
-(`core.archive`), whose header has the structure, the number of examples, and the encoding as
-`plain_values`, and whose arrays are of all examples one after the other. It is written once, under
-a temporary name. Opening it looks at the sizes of the arrays, not at their numbers: what of these
+A store is memory-mapped, so that it may be larger than memory. It is an archive in a folder
+(`core.archive`): the header has the structure, the number of examples, and the encoding as
+`plain_values`, and arrays are of all examples one after the other. It is written once, under a
+temporary name. Opening it looks at the sizes of the arrays, not at their numbers: what of these
 does not fit the structure a training refuses.
 
 Records are read once. Names of features are numbered as they come, and what was read goes to the
