@@ -1,8 +1,9 @@
 """What every training does first: check arguments, pad examples, try the oracle.
 
-The examples of several processes come in buckets of the same padded shapes. Every process brings its own examples. Lengths of all decide on the buckets, and the longest of all
-on the padded sizes. A process that has no example of a bucket borrows one of another, which is
-padding there and has no weight.
+The examples of several processes come in buckets of the same padded shapes. Every process brings
+its own examples. Lengths of all decide on the buckets, and the longest of all on the padded sizes.
+A process that has no example of a bucket borrows one of another, which is padding there and has no
+weight.
 """
 
 from __future__ import annotations
