@@ -45,11 +45,7 @@ from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.decoding import Decoding, best_found
 from jaxstruct.graphs.inference import graph_potentials_of
 from jaxstruct.graphs.inputs import graph_inputs
-from jaxstruct.graphs.potentials import (
-    GraphPotentials,
-    grid_edges,
-    score_labels,
-)
+from jaxstruct.graphs.potentials import GraphPotentials, grid_edges, score_labels
 
 # Square grids of labels that cling together, seen through noise: own generator.
 

@@ -34,9 +34,7 @@ _DESTINATION = flags.DEFINE_string(
 _VERIFY_ONLY = flags.DEFINE_boolean("verify_only", False, "Check what is there; download nothing.")
 
 _FROM = flags.DEFINE_string(
-    "from",
-    None,
-    "Build the one --corpus named (ocr_letters or gum) from this file of its makers.",
+    "from", None, "Build the one --corpus named (ocr_letters or gum) from this file of its makers."
 )
 
 _COLUMNS = "{:<13} {:<24} {:<8} {:>9}  {}"

@@ -174,10 +174,7 @@ DEFAULT_LIMIT = 1 << 28
 
 
 def read_members(
-    path: Path,
-    select: Iterable[str] | Callable[[str], bool],
-    *,
-    limit: int = DEFAULT_LIMIT,
+    path: Path, select: Iterable[str] | Callable[[str], bool], *, limit: int = DEFAULT_LIMIT
 ) -> dict[str, bytes]:
     """Returns the contents of some members of an archive, keyed by member name.
 

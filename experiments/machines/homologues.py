@@ -33,14 +33,7 @@ from jaxstruct.alignments.costs import (
 )
 from jaxstruct.alignments.oracles.pairwise import local_alignment
 from jaxstruct.alignments.potentials import DELETE, INSERT, PAIR
-from jaxstruct.core.contract import (
-    Contenders,
-    Inference,
-    InferenceFacts,
-    Model,
-    Oracles,
-    Problem,
-)
+from jaxstruct.core.contract import Contenders, Inference, InferenceFacts, Model, Oracles, Problem
 from jaxstruct.core.derived_inference import or_padding
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged

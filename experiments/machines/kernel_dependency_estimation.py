@@ -191,10 +191,7 @@ class Cokriging(NamedTuple):
 
 
 def fit_cokriging(
-    gram: np.ndarray,
-    output_gram: np.ndarray,
-    *,
-    own_noise: bool = True,
+    gram: np.ndarray, output_gram: np.ndarray, *, own_noise: bool = True
 ) -> Cokriging:
     """Fits b_r and ratios by the evidence; the mean of component r is K (K + ratio_r I)^-1 t_r.
 

@@ -24,10 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import (
-    FINEST,
-    checked_number,
-)
+from jaxstruct.core.checks import FINEST, checked_number
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.ragged import Ragged

@@ -51,16 +51,10 @@ class Options(fields.Solver):
         each=fields.ratio,
     )
     smoothing: Sequence[str] = flag(
-        ("1", "0.1", "0.01"),
-        "Table 2: settings of HMMs, Laplace corrections.",
-        each=float,
-        above=0,
+        ("1", "0.1", "0.01"), "Table 2: settings of HMMs, Laplace corrections.", each=float, above=0
     )
     epochs: Sequence[str] = flag(
-        ("20", "5"),
-        "Table 2: settings of perceptrons, passes at most.",
-        each=int,
-        least=1,
+        ("20", "5"), "Table 2: settings of perceptrons, passes at most.", each=int, least=1
     )
     table_3_C: Sequence[str] = flag(
         ("1/n",), "Table 3: values of C' = C / n; printed is C = 1.", each=fields.ratio

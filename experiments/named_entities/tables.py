@@ -28,13 +28,7 @@ from experiments.named_entities.report import (
     table_three,
     table_two,
 )
-from experiments.tasks.news import (
-    Corpus,
-    kernel_corpus,
-    label_names,
-    length_classes,
-    sparse_corpus,
-)
+from experiments.tasks.news import Corpus, kernel_corpus, label_names, length_classes, sparse_corpus
 from experiments.tasks.taggers import (
     Fold,
     Numbers,

@@ -23,11 +23,7 @@ from experiments.open_questions.data_sets import DATA_SETS, Split, string_kernel
 from experiments.tasks import string_pairs
 from jaxstruct.core.problem import joint_feature
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.objective.formulations import (
-    FORMULATIONS,
-    Formulation,
-    penalty_numbers,
-)
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, Formulation, penalty_numbers
 
 MARGINS = ("svm1_margin", "svm2_margin")
 RATIOS = (0.1, 1.0)

@@ -45,13 +45,7 @@ from jaxstruct.alignments.oracles import sums
 from jaxstruct.alignments.oracles.k_best import best_of_levels, k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials
-from jaxstruct.core.checks import (
-    as_list,
-    check_choice,
-    check_count,
-    check_record,
-    checked_dtype,
-)
+from jaxstruct.core.checks import as_list, check_choice, check_count, check_record, checked_dtype
 from jaxstruct.core.contract import Inference, Marginals, Model, Oracles, Padding, Problem
 from jaxstruct.core.derived_inference import positions
 from jaxstruct.core.padding import without_padding

@@ -341,12 +341,7 @@ def _place(name: str, side: int, item: Any, places: Names | None, size: int) -> 
 
 
 def prepare(
-    examples: Any,
-    matchings: Any,
-    *,
-    min_count: int = 1,
-    constant: float = 1.0,
-    **options: Any,
+    examples: Any, matchings: Any, *, min_count: int = 1, constant: float = 1.0, **options: Any
 ) -> Prepared:
     """A training set of matched sets: `js.fit(*prepare(examples, matchings), C=10.0)`.
 

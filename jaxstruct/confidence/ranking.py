@@ -84,12 +84,7 @@ def _filled(found: tuple[PyTree, np.ndarray], k: int) -> tuple[PyTree, np.ndarra
 
 
 def k_best(
-    problem: Problem,
-    weights: PyTree | Any,
-    inputs: PyTree,
-    *,
-    k: int = 5,
-    batch: int = 256,
+    problem: Problem, weights: PyTree | Any, inputs: PyTree, *, k: int = 5, batch: int = 256
 ) -> KBest:
     """The k outputs of the largest F(x, y; w) of each input, with their margins.
 

@@ -121,8 +121,7 @@ def _known(potentials: Callable, zero: PyTree, x: Known) -> PyTree:
     given = x.potentials if isinstance(x.potentials, Mapping) else {"potentials": x.potentials}
     names = _named(theta)
     return _with_named(
-        theta,
-        names | {name: _fitted(leaf, names[name]) for name, leaf in given.items()},
+        theta, names | {name: _fitted(leaf, names[name]) for name, leaf in given.items()}
     )
 
 

@@ -82,11 +82,7 @@ def _check(most: float, instances: Any, n: int) -> None:
 
 
 def knapsack(
-    sizes: AnyArray,
-    capacity: float,
-    bounds: AnyArray = 1,
-    *,
-    sense: str = "maximise",
+    sizes: AnyArray, capacity: float, bounds: AnyArray = 1, *, sense: str = "maximise"
 ) -> Decisions:
     """Items within a capacity: sum_j sizes_j y_j <= capacity, 0 <= y_j <= bounds_j.
 

@@ -16,12 +16,7 @@ from jax.tree_util import Partial
 from jaxstruct.core import contract
 from jaxstruct.core.loops import for_each, listed, put, when
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.dependencies.features import (
-    ArcFeatures,
-    arc_places,
-    over_places,
-    sentence_tables,
-)
+from jaxstruct.dependencies.features import ArcFeatures, arc_places, over_places, sentence_tables
 from jaxstruct.dependencies.potentials import Parse, arcs_differ, score_tree
 
 

@@ -49,14 +49,7 @@ from jaxstruct.dependencies.oracles.decoding import (
     k_best_trees,
 )
 from jaxstruct.dependencies.oracles.sums import sample_tree
-from jaxstruct.dependencies.potentials import (
-    PADDING,
-    Decoded,
-    Parse,
-    TreeKind,
-    is_word,
-    score_tree,
-)
+from jaxstruct.dependencies.potentials import PADDING, Decoded, Parse, TreeKind, is_word, score_tree
 
 
 def _log_loss(trees: TreeKind, theta: PyTree, y: Parse) -> Array:

@@ -12,12 +12,7 @@ from jaxstruct.core.checks import warn
 from jaxstruct.core.feature_encoding import dense_or_sparse
 from jaxstruct.core.prepared import held
 from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.estimators.base import (
-    ListEstimator,
-    Training,
-    check_as_many,
-    example_weights,
-)
+from jaxstruct.estimators.base import ListEstimator, Training, check_as_many, example_weights
 from jaxstruct.estimators.class_rows import score_of_each
 from jaxstruct.rankings.encoding import prepare, read_filled, rows_of_groups
 from jaxstruct.rankings.losses import Measure, mean_ranking_loss

@@ -12,12 +12,7 @@ from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
 from jaxstruct.assignments import prepare as matching_examples
 from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.core.types import PyTree
-from jaxstruct.estimators.base import (
-    ListEstimator,
-    check_as_many,
-    example_weights,
-    weighted_f1,
-)
+from jaxstruct.estimators.base import ListEstimator, check_as_many, example_weights, weighted_f1
 
 
 class SetMatcher(ListEstimator):

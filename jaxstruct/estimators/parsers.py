@@ -8,12 +8,7 @@ import numpy as np
 
 from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.dependencies import prepare as dependency_examples
-from jaxstruct.estimators.base import (
-    ListEstimator,
-    Training,
-    check_as_many,
-    example_weights,
-)
+from jaxstruct.estimators.base import ListEstimator, Training, check_as_many, example_weights
 from jaxstruct.evaluation import attachment
 from jaxstruct.solvers.predict import predict
 from jaxstruct.trees import Brackets, Tree, leaves, score

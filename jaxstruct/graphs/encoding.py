@@ -83,9 +83,7 @@ class GraphEncoding(NamedTuple):
         return graph_inputs(nodes, edges, edge_features=rows, plans=self.plans)
 
     def outputs(
-        self,
-        labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Hashable]],
-        graphs: Any = None,
+        self, labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Hashable]], graphs: Any = None
     ) -> Ragged | Incomplete:
         """The labels of the nodes of n graphs, ragged.
 

@@ -44,10 +44,7 @@ from jaxstruct.graphs.oracles.k_best import (
     sample_of_all,
 )
 from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
-from jaxstruct.graphs.potentials import (
-    GraphPotentials,
-    log_partition_of,
-)
+from jaxstruct.graphs.potentials import GraphPotentials, log_partition_of
 
 DAMPING = 0.1
 """Of belief propagation: without any, messages of strong edges may swing for ever."""

@@ -23,15 +23,7 @@ from jaxstruct.core.checks import (
     checked_dtype,
     checked_size,
 )
-from jaxstruct.core.contract import (
-    Inference,
-    InferenceFacts,
-    Model,
-    Padding,
-    Problem,
-    Space,
-    Truth,
-)
+from jaxstruct.core.contract import Inference, InferenceFacts, Model, Padding, Problem, Space, Truth
 from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares

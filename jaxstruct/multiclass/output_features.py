@@ -14,13 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxstruct.core.checks import (
-    as_list,
-    check_flag,
-    check_record,
-    checked_number,
-    text_of,
-)
+from jaxstruct.core.checks import as_list, check_flag, check_record, checked_number, text_of
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.kernels.input import check_positive_semidefinite
 from jaxstruct.multiclass.taxonomy import Taxonomy, ancestors_or_self, node_depths

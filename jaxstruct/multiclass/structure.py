@@ -25,12 +25,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.buckets import rows_at
-from jaxstruct.core.checks import (
-    check_record,
-    checked_dtype,
-    checked_size,
-    text_of,
-)
+from jaxstruct.core.checks import check_record, checked_dtype, checked_size, text_of
 from jaxstruct.core.contract import (
     Contenders,
     Differences,

@@ -16,12 +16,7 @@ from jaxstruct.core.feature_encoding import (
     inputs_of,
 )
 from jaxstruct.core.feature_rows import Rows, read_sequences
-from jaxstruct.core.labels import (
-    LabelCodec,
-    codec_of_lists,
-    decode_lists,
-    encode_lists,
-)
+from jaxstruct.core.labels import LabelCodec, codec_of_lists, decode_lists, encode_lists
 from jaxstruct.core.prepared import Prepared, held
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.tables import Table, ranking
@@ -188,7 +183,7 @@ def prepare(
     if isinstance(at, int) and at > longest:
         warn(
             f"at={at} is beyond the documents of every query, which are {longest} at most: all "
-            "places count, as of at=None",
+            "places count, as of at=None"
         )
     encoding = RankingEncoding(fit_features(rows, min_count=min_count))
     outputs = encoding.outputs(relevances)
@@ -206,7 +201,7 @@ def warn_of_texts(classes: Sequence[Hashable], way: str) -> None:
         negative, positive = classes
         warn(
             f"labels are the texts {negative!r} and {positive!r}: {positive!r}, the later one in "
-            f"the alphabet, is taken as positive; say which one is by {way}",
+            f"the alphabet, is taken as positive; say which one is by {way}"
         )
 
 

@@ -360,10 +360,7 @@ def prepare(
 
 
 def _codec_of(
-    segments: Any,
-    spans: list[list[Span]],
-    lengths: list[int],
-    classes: Iterable[Hashable] | None,
+    segments: Any, spans: list[list[Span]], lengths: list[int], classes: Iterable[Hashable] | None
 ) -> tuple[LabelCodec, bool]:
     """(the codec, whether its class 0 is `OUTSIDE`)."""
     every = (one for own in segments if own is not None for one in own if isinstance(one, set))

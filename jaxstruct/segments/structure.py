@@ -24,13 +24,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.chains import chain_inputs
-from jaxstruct.chains.token_features import (
-    Window,
-    add_tokens,
-    in_windows,
-    token_gram,
-    token_scores,
-)
+from jaxstruct.chains.token_features import Window, add_tokens, in_windows, token_gram, token_scores
 from jaxstruct.core.checks import (
     check_choice,
     check_flag,

@@ -63,9 +63,7 @@ def loss_table(outputs: Sequence[Any], loss: Callable[[Any, Any], float]) -> np.
 
 
 def candidate_losses(
-    lists: Sequence[Sequence[Any]],
-    true_outputs: Sequence[Any],
-    loss: Callable[[Any, Any], float],
+    lists: Sequence[Sequence[Any]], true_outputs: Sequence[Any], loss: Callable[[Any, Any], float]
 ) -> Ragged:
     """What each candidate of each list costs against the true output of its input.
 

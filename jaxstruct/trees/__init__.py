@@ -6,12 +6,7 @@ from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees, tree_levels
 from jaxstruct.trees.parts import SentenceInput, TreeTheta
 from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
-from jaxstruct.trees.phrases.bracketing import (
-    clean,
-    read_tree,
-    read_trees,
-    write_line,
-)
+from jaxstruct.trees.phrases.bracketing import clean, read_tree, read_trees, write_line
 from jaxstruct.trees.phrases.evaluation import Measure, score, summarise
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
 from jaxstruct.trees.phrases.integer_trees import Encoding, decode, encode

@@ -117,10 +117,7 @@ def test_options_that_do_not_fit():
         ({"loss": [[0, 1], [1]]}, r"loss must be \[S = 3, S = 3\] numbers, .* give a name"),
         ({"loss": np.ones((3, 3))}, r"loss\[0, 0\] is 1.0: expected 0 on the diagonal"),
         ({"constraints": np.zeros((3, 3), bool)}, "constraints must be a Constraints .see"),
-        (
-            {"constraints": Constraints(*np.zeros((3, 3, 3)))},
-            "constraints.transitions must be",
-        ),
+        ({"constraints": Constraints(*np.zeros((3, 3, 3)))}, "constraints.transitions must be"),
     ):
         refused(match, chain, 3, 3, **options)
     refused("number_of_features must be at least 1, got 0", chain, 0, 3)

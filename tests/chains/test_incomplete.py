@@ -71,8 +71,7 @@ def test_none_and_sets_of_labels_are_tables_of_what_is_possible() -> None:
     assert data.encoding.codec.classes == ("x", "y", "z")
     assert isinstance(data.outputs, Incomplete)
     np.testing.assert_array_equal(
-        data.outputs.known.rows,
-        [[1, 0, 0], [1, 1, 1], [1, 0, 1], [0, 1, 0], [0, 0, 1], [0, 1, 0]],
+        data.outputs.known.rows, [[1, 0, 0], [1, 1, 1], [1, 0, 1], [0, 1, 0], [0, 0, 1], [0, 1, 0]]
     )
     assert data.outputs.known.offsets.tolist() == data.outputs.output.offsets.tolist()
     whole = js.chains.prepare(SEQUENCES, [["x", "y", "z"], ["y"], ["z", "y"]])

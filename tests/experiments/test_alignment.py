@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import alignment
-from experiments.alignment import (
-    Mean,
-    Options,
-    best_gap_cost,
-    distance,
-    mean_of,
-)
+from experiments.alignment import Mean, Options, best_gap_cost, distance, mean_of
 from experiments.lib import common
 from experiments.lib.report import Table
 from jaxstruct import Status

@@ -19,17 +19,8 @@ from experiments.parsing.report import (
     paper_of,
 )
 from experiments.tasks.parsers import Method, scores_of, sentence_f1, trees_of
-from experiments.tasks.tree_pictures import (
-    Case,
-    _gold_nodes,
-    _own_nodes,
-)
-from experiments.tasks.treebanks import (
-    folds_of,
-    load_treebank,
-    prepare,
-    with_span_features,
-)
+from experiments.tasks.tree_pictures import Case, _gold_nodes, _own_nodes
+from experiments.tasks.treebanks import folds_of, load_treebank, prepare, with_span_features
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, score
 from jaxstruct.trees.phrases.tree import tags

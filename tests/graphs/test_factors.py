@@ -10,12 +10,7 @@ import pytest
 
 from jaxstruct.graphs.factors import factor_graph, graph_potentials
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
-from jaxstruct.graphs.potentials import (
-    checked_edges,
-    complete_edges,
-    grid_edges,
-    score_labels,
-)
+from jaxstruct.graphs.potentials import checked_edges, complete_edges, grid_edges, score_labels
 from tests.graphs.random_graphs import cases, every_labelling, padded, quick_jit, scores_of, stacked
 from tests.lib.refusals import refused
 

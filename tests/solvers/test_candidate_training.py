@@ -148,8 +148,7 @@ def optimum(formulation: str) -> Truth:
 
 
 @pytest.mark.parametrize(
-    ("name", "formulations"),
-    [("features", (*FORMULATIONS,)), ("kernel", SOME), ("joint", SOME)],
+    ("name", "formulations"), [("features", (*FORMULATIONS,)), ("kernel", SOME), ("joint", SOME)]
 )
 def test_every_formulation_is_that_of_the_quadratic_program(
     x64: None, name: str, formulations: tuple[str, ...]

@@ -265,8 +265,7 @@ def test_what_a_callback_stops_is_certified(x64, stop_at):
     assert solution.dual == solution.certificate.dual == pytest.approx(dual, rel=1e-10)
     np.testing.assert_array_equal(flat(solution.weights), of_slack(solution))
     xi = slacks(
-        problem("svm1_margin", case.psi(), case.loss[case.y], case.y, 20.0),
-        flat(solution.weights),
+        problem("svm1_margin", case.psi(), case.loss[case.y], case.y, 20.0), flat(solution.weights)
     )
     np.testing.assert_allclose(solution.slack, xi, atol=1e-10)
     calls = sum(passed.info.oracle_calls for passed in seen)

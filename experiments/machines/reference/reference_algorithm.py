@@ -55,11 +55,7 @@ from jaxstruct.solvers.loop.host_loop import (
     solve,
     statistics,
 )
-from jaxstruct.solvers.n_slack.task import (
-    Task,
-    batches_of_class,
-    fewest_batches,
-)
+from jaxstruct.solvers.n_slack.task import Task, batches_of_class, fewest_batches
 from jaxstruct.solvers.objective.certificate import (
     Certificate,
     ExampleTerms,

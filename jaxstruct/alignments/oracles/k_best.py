@@ -32,12 +32,7 @@ FEW = 8
 
 
 def _alignments(
-    rule: Best,
-    local: bool,
-    given: Given,
-    kept: States,
-    end: tuple,
-    score: Array,
+    rule: Best, local: bool, given: Given, kept: States, end: tuple, score: Array
 ) -> Alignment:
     """The alignments [k] of ends [k, B]; PADDING where the score is -inf."""
     length = sum(given.potentials.pairs.shape[:2])

@@ -217,9 +217,7 @@ _of_one = of_one_example(_kernel)
 
 
 def relaxed(
-    potentials: GraphPotentials,
-    passes: Array | int = PASSES,
-    tolerance: Array | float = TOLERANCE,
+    potentials: GraphPotentials, passes: Array | int = PASSES, tolerance: Array | float = TOLERANCE
 ) -> Relaxed:
     """The best marginals found, and a bound on all: the relaxation of one graph from both sides.
 

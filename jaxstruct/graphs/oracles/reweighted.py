@@ -47,9 +47,7 @@ _sum_of_one = of_one_example(partial(_kernel, Sums()))
 
 
 def reweighted(
-    potentials: GraphPotentials,
-    passes: Array | int = PASSES,
-    tolerance: Array | float = TOLERANCE,
+    potentials: GraphPotentials, passes: Array | int = PASSES, tolerance: Array | float = TOLERANCE
 ) -> Reweighted:
     """The best labelling that tree-reweighted message passing finds, and a bound on all others.
 
@@ -78,9 +76,7 @@ def reweighted(
 
 
 def log_partition_bound(
-    potentials: GraphPotentials,
-    passes: Array | int = PASSES,
-    tolerance: Array | float = TOLERANCE,
+    potentials: GraphPotentials, passes: Array | int = PASSES, tolerance: Array | float = TOLERANCE
 ) -> Array:
     """At least log Z = log sum_y exp F(y) of one graph, by tree-reweighted sums.
 

@@ -116,9 +116,7 @@ _of_one = of_one_example(_kernel)
 
 
 def reweighted_marginals(
-    potentials: GraphPotentials,
-    passes: Array | int = PASSES,
-    tolerance: Array | float = TOLERANCE,
+    potentials: GraphPotentials, passes: Array | int = PASSES, tolerance: Array | float = TOLERANCE
 ) -> PseudoMarginals:
     """Pseudo-marginals of one graph and the bound of log Z that they belong to; see the module.
 

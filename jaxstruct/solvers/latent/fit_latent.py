@@ -57,10 +57,7 @@ from jaxstruct.solvers.predict import weights_of
 from jaxstruct.solvers.prepare import checked_rules
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.solvers.validation.checks import (
-    FINEST,
-    check_weights,
-)
+from jaxstruct.solvers.validation.checks import FINEST, check_weights
 
 DEFAULTS = Settings()
 LOOSE, SHARE = 0.5, 1.0

@@ -223,11 +223,7 @@ def _move(u: _Vector, t: Array, v: _Vector) -> _Vector:
 
 
 def _conjugate_gradients(
-    problem: Problem,
-    blocks: Blocks,
-    free: Array,
-    e0_squared: Array,
-    e0_image: Array,
+    problem: Problem, blocks: Blocks, free: Array, e0_squared: Array, e0_image: Array
 ) -> _Vector:
     """d of (I + Phi D Phi') d = e_0, to `CG_TOLERANCE` of |e_0|; D = sigma P on the face."""
     inner = partial(_inner, blocks, e0_squared=e0_squared, e0_image=e0_image)

@@ -21,12 +21,7 @@ from jaxstruct.core.checks import (
     kind_and_text_of,
     text_of,
 )
-from jaxstruct.core.contract import (
-    Incomplete,
-    Problem,
-    Truth,
-    output_of,
-)
+from jaxstruct.core.contract import Incomplete, Problem, Truth, output_of
 from jaxstruct.core.padding import NO_OTHERS, Others, bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures

@@ -24,12 +24,7 @@ from jaxstruct.core.contract import Bounded, Marginals, Problem, Space, output_o
 from jaxstruct.core.device import on_device
 from jaxstruct.core.problem import completed
 from jaxstruct.core.slack_search import best_of_levels
-from jaxstruct.core.transposition import (
-    linear_leaves,
-    linear_part,
-    scaled,
-    sum_of_squares,
-)
+from jaxstruct.core.transposition import linear_leaves, linear_part, scaled, sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.objective.most_violated import oracle_for, same_output

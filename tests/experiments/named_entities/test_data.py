@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.tasks import taggers
-from experiments.tasks.news import (
-    as_numbers,
-    length_classes,
-    score,
-    token_kernel,
-)
+from experiments.tasks.news import as_numbers, length_classes, score, token_kernel
 from experiments.tasks.token_features import fit_token_index, token_features, token_rows
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.padding import bucketed

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.trees.oracles import k_best_trees as oracle
-from jaxstruct.trees.oracles.inside_outside import (
-    log_partition,
-    rule_marginals,
-    sample_tree,
-)
+from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals, sample_tree
 from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees, sentence_bytes, tree_levels
 from jaxstruct.trees.oracles.recursion import FEW, rank_pairs
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree

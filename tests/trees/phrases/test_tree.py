@@ -14,12 +14,7 @@ from jaxstruct.trees.phrases.binarisation import (
     chain_labels,
     debinarise,
 )
-from jaxstruct.trees.phrases.bracketing import (
-    clean,
-    read_tree,
-    without_repetitions,
-    write_line,
-)
+from jaxstruct.trees.phrases.bracketing import clean, read_tree, without_repetitions, write_line
 from jaxstruct.trees.phrases.tree import (
     Constituent,
     Tree,
