@@ -18,18 +18,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = (
     {"core"},
     {"evaluation", "kernels"},
-    {
-        "multiclass",
-        "chains",
-        "trees",
-        "dependencies",
-        "alignments",
-        "assignments",
-        "graphs",
-        "strings",
-        "rankings",
-        "solvers",
-    },
+    {"multiclass", "chains", "trees", "dependencies", "alignments", "assignments", "graphs",
+     "strings", "rankings", "solvers"},
     {"segments", "decisions"},  # tokens are those of chains, matchings those of assignments
     {"baselines", "models", "confidence", "losses", "plots"},
     {"estimators"},
