@@ -173,11 +173,12 @@ def test_resume_makes_only_what_is_not_there(options, tmp_path, capsys):
     assert "".join(name for name, _ in calls) == "abbc"
     assert set(statuses(reproduce.run(again, every)).values()) == {"done before"}
     assert len(calls) == 4 and f"a: done before: {file}" in capsys.readouterr().out
-    reproduce.run(again.replace(seed=6), every[:1])
-    reproduce.run(options, every[:1])  # without --resume all is made anew
+    other = again.replace(seed=6)
+    reproduce.run(other, every[:1])
+    reproduce.run(other.replace(resume=False), every[:1])  # without it all is made anew
     assert len(calls) == 6
     file.unlink()
-    reproduce.run(again, every[:1])
+    reproduce.run(other, every[:1])
     assert len(calls) == 7
 
 
