@@ -11,7 +11,7 @@ from tests.experiments.scripts import options_of
 
 DRAWING = Drawing(10, 16, 3, 12, 4, 0.4, 2, 0.9)
 options = options_of(
-    Options, graphs=8, fewest=10, most=16, topics=3, vocabulary=12, words=4, focus=0.3, citations=2,
+    Options, graphs=8, fewest=12, most=12, topics=3, vocabulary=12, words=4, focus=0.3, citations=2,
     homophily=0.95, training=("logistic", "svm"), prediction=("reweighted", "marginals"),
 )  # fmt: skip
 

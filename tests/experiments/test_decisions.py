@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize
@@ -9,16 +10,8 @@ from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize
 from experiments import decisions as command
 from experiments.decisions import Options
 from experiments.lib import common
-from experiments.tasks.decisions import (
-    PARTS,
-    RISK,
-    TRIPS,
-    Draw,
-    Generator,
-    portfolios,
-    round_trips,
-    tours,
-)
+from experiments.tasks import decisions as tasks
+from experiments.tasks.decisions import PARTS, RISK, TRIPS, Draw, Generator, tours
 from jaxstruct import decisions
 from tests.experiments.scripts import options_of
 
@@ -56,13 +49,14 @@ def test_noise_of_portfolios_has_the_covariance_of_their_risk() -> None:
 def test_portfolios_are_the_best_and_their_bounds_hold(dtype: str, x64: None) -> None:
     random, d = np.random.default_rng(0), 8
     A = random.uniform(-0.25, 0.25, (d, 3))
-    risk, found = A @ A.T + np.eye(d), portfolios(A)
+    risk, found = A @ A.T + np.eye(d), tasks.portfolios(A)
     values = random.normal(0.3, 1, (6, d))
     values[0] = -1
     values[1] = 1  # money is left over where no risk is worth it
+    bounded = jax.jit(lambda v: found.bounded(v, ()))
     near = 2e-4 if dtype == "float32" else 1e-7
     for v in values:
-        answer = found.bounded(v.astype(dtype), ())
+        answer = bounded(v.astype(dtype))
         y = np.asarray(answer.output) / PARTS
         assert (y >= 0).all() and y.sum() <= 1 and y @ risk @ y <= RISK * risk.mean()
         held = [
@@ -78,7 +72,7 @@ def test_portfolios_are_the_best_and_their_bounds_hold(dtype: str, x64: None) ->
 @pytest.mark.parametrize("towns", [3, 6])
 def test_round_trips_of_the_dynamic_program_are_the_best_of_all(towns: int) -> None:
     every, c = tours(towns), np.random.default_rng(0).normal(size=(20, towns * (towns - 1) // 2))
-    found = decisions.decide(round_trips(towns), c)
+    found = decisions.decide(tasks.round_trips(towns), c)
     assert all((own == every).all(axis=1).any() for own in found)
     np.testing.assert_allclose((c * found).sum(axis=1), (c @ every.T).min(axis=1), atol=1e-6)
 

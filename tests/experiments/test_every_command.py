@@ -140,14 +140,6 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_a_file_that_is_not_there_is_told_with_its_option(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    arguments = ["--nocompilation_cache", "--path=none.zip"]
-    assert told_by("named_entities", arguments, monkeypatch) == start.WRONG
-    printed = "named_entities: path: 'none.zip': no such file or directory: correct"
-    assert capsys.readouterr().err.startswith(printed)
-
-
 @pytest.mark.smoke
 def test_every_command_has_options_and_run_and_starts_by_its_name():
     assert set(WRONG) <= set(COMMANDS)
@@ -162,13 +154,18 @@ def test_every_command_has_options_and_run_and_starts_by_its_name():
     assert importlib.util.find_spec("experiments.lib.__main__") is None
 
 
-def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
+def test_a_missing_corpus_or_file_ends_in_one_line(monkeypatch, tmp_path, capsys):
     for variable in ("JAXSTRUCT_DATA", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert told_by("handwriting", ["--nocompilation_cache"], monkeypatch) == start.WRONG
-    printed = capsys.readouterr().err
-    assert printed.startswith("handwriting: ") and printed.count("\n") == 1
+    said = "path: 'none.zip': no such file or directory: correct"
+    for name, more, begins in (
+        ("handwriting", [], ""),
+        ("named_entities", ["--path=none.zip"], said),
+    ):
+        assert told_by(name, ["--nocompilation_cache", *more], monkeypatch) == start.WRONG
+        printed = capsys.readouterr().err
+        assert printed.startswith(f"{name}: {begins}") and printed.count("\n") == 1
 
 
 PLACES = {

@@ -10,15 +10,8 @@ import pytest
 from experiments import handwriting
 from experiments.corpora.ocr_letters import LETTERS
 from experiments.handwriting import Options, knows_optimum
-from experiments.tasks.handwriting import (
-    Data,
-    errors,
-    fold_splits,
-    letters_of,
-    load,
-    one_split,
-    spell,
-)
+from experiments.tasks import handwriting as words_of
+from experiments.tasks.handwriting import Data, errors, one_split
 from experiments.tasks.word_pictures import COLUMNS, PITCH, _places, course_picture
 from jaxstruct.solvers.loop.trace import Trace, trace_of
 from tests.experiments.handwriting_cases import LENGTHS, C, random_words, write_letter_data
@@ -38,7 +31,7 @@ def options(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def data(options) -> Data:
-    return load(options.letter_data, "float32")
+    return words_of.load(options.letter_data, "float32")
 
 
 def test_every_machine_reads_and_the_picture_comes_with_its_words(outcome):
@@ -75,7 +68,7 @@ def test_folds_share_one_program(options, outcome):
 
 
 def test_splits_are_disjoint_and_complete(data):
-    for fold, split in enumerate(fold_splits(data.words, 3)):
+    for fold, split in enumerate(words_of.fold_splits(data.words, 3)):
         np.testing.assert_array_equal(split.train, np.flatnonzero(data.words.folds == fold))
         assert sorted([*split.train, *split.test]) == list(range(24))
     split = one_split(data.words, ("0", "2"), 5)
@@ -85,20 +78,18 @@ def test_splits_are_disjoint_and_complete(data):
 
 def test_errors_count_letters_and_words(data):
     chosen = np.array([0, 1, 2])
-    read = [letters.copy() for letters in spell(data, chosen)]
+    read = [letters.copy() for letters in words_of.spell(data, chosen)]
     assert errors(data, chosen, read) == (0, 0)
     read[0][:2] += 1
     assert errors(data, chosen, read) == pytest.approx((100 * 2 / 6, 100 / 3))
-    np.testing.assert_array_equal(letters_of(data, np.array([2, 0])), [4, 5, 0, 1, 2])
+    np.testing.assert_array_equal(words_of.letters_of(data, np.array([2, 0])), [4, 5, 0, 1, 2])
 
 
 def test_words_stand_apart_in_the_picture():
     words = [{"written": "a" * size, "word": 0} for size in sorted(LENGTHS)]
     places, width, height = _places(words, COLUMNS)
-    boxes = [
-        (p.left, p.left + PITCH * len(w["written"]), p.top, p.top + 30)
-        for p, w in zip(places, words, strict=True)
-    ]
+    lefts = [(p.left, PITCH * len(w["written"])) for p, w in zip(places, words, strict=True)]
+    boxes = [(x, x + size, p.top, p.top + 30) for p, (x, size) in zip(places, lefts, strict=True)]
     for (a, b, c, d), (e, f, g, h) in itertools.combinations(boxes, 2):
         assert b <= e or f <= a or d <= g or h <= c
     assert max(box[1] for box in boxes) <= width and max(box[3] for box in boxes) <= height
@@ -133,5 +124,4 @@ def test_options_that_do_not_fit_are_named(options, tmp_path):
         ({"folds": 4}, "folds: got 4, expected at most 3"),
         ({"train_folds": ("7",)}, r"expected some of the folds \[0, 1, 2\]"),
     ):
-        own = options.replace(output=str(tmp_path), **changes)
-        refused(message, handwriting.run, own)
+        refused(message, handwriting.run, options.replace(output=str(tmp_path), **changes))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 
 import numpy as np
-import pytest
 
 import jaxstruct as js
 from experiments import make_store as command
 from experiments.lib.reading import Line
 from experiments.make_store import Options, Reading
+from tests.lib.refusals import refused
 
 
 def read(parse, text, **options):
@@ -51,23 +51,16 @@ def test_lines_of_svmlight() -> None:
     assert read(command.rows, "1 0:1", zero_based=True)[0][0][1][0].tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("1 0:1", "indices that do not rise from 1"),
-        ("1 2:1 2:1", "indices that do not rise"),
-        ("1 a:1", "an index that is no integer"),
-        ("1 1:1 2", "'2' is no index:value"),
-        ("1 1:2:3", "'1:2:3' is no index:value"),
-        ("1 1:nan", "not finite"),
-        ("1 1:1e99", "not finite"),
-        ("1:1 2:1", "expected a label"),
+def test_rows_that_are_none() -> None:
+    for line, reason in (
+        ("1 0:1", "indices that do not rise from 1"), ("1 2:1 2:1", "indices that do not rise"),
+        ("1 a:1", "an index that is no integer"), ("1 1:1 2", "'2' is no index:value"),
+        ("1 1:2:3", "'1:2:3' is no index:value"), ("1 1:nan", "not finite"),
+        ("1 1:1e99", "not finite"), ("1:1 2:1", "expected a label"),
         ("1 qid:4 2:1", "has a qid, but a store of rows has no queries"),
-    ],
-)
-def test_rows_that_are_none(line, reason) -> None:
-    found, ((number, reported),) = read(command.rows, line)
-    assert not found and number == 1 and reason in reported
+    ):  # fmt: skip
+        found, ((number, reported),) = read(command.rows, line)
+        assert not found and number == 1 and reason in reported
 
 
 def test_trees_over_lines() -> None:
@@ -83,10 +76,9 @@ SVM = "1 1:2 3:.5\n-1 2:1\n0 4:nan\n-1\n"
 TREES = "(S (NP (DT the) (NN dog))\n  (VP (VB barks)))\n(S (NP (DT a)\n(S (NN x) (VB y))\n"
 
 
-def made(path, **options):
-    return command.run(
-        Options(input=(str(path),), output=f"{path}.store", progress=False, **options)
-    )
+def made(*paths, **options):
+    given = {"input": tuple(map(str, paths)), "output": f"{paths[0]}.store", "progress": False}
+    return command.run(Options(**(given | options)))
 
 
 def test_columns_of_tokens(tmp_path, capsys) -> None:
@@ -101,11 +93,8 @@ def test_columns_of_tokens(tmp_path, capsys) -> None:
     store = js.open_store(run.written.folder, check=True)
     sequences = [[{"word": "a"}, {"word": "b"}], [{"word": "b"}, {"word": "a"}]]
     assert store.encoding == js.chains.prepare(sequences, [["N", "V"], ["N", "V"]]).encoding
-    both = Options(
-        input=(str(tmp_path / "a.conll"), str(tmp_path / "b.conll.gz")),
-        output=str(tmp_path / "both"), columns=("word",), progress=False,
-    )  # fmt: skip
-    assert command.run(both).written.examples == 4
+    paths, both = (tmp_path / "a.conll", tmp_path / "b.conll.gz"), str(tmp_path / "both")
+    assert made(*paths, output=both, columns=("word",)).written.examples == 4
     assert len((tmp_path / "both.bad.tsv").read_text().splitlines()) == 2
 
 
@@ -129,11 +118,10 @@ def test_bracketed_trees_are_told_of_once(tmp_path) -> None:
 
 
 def test_what_does_not_fit_is_refused(tmp_path) -> None:
-    (tmp_path / "a.txt").write_text(CONLL)
-    (tmp_path / "a.svm").write_text("x")
-    (tmp_path / "empty.svm").write_text("\n")
-    (tmp_path / "comments.conll").write_text("# a O\n\n# b O\n")
-    (tmp_path / "bad.conll").write_text("a\n\nb\n")
+    files = {"a.txt": CONLL, "a.svm": "x", "empty.svm": "\n", "bad.conll": "a\n\nb\n"}
+    files["comments.conll"] = "# a O\n\n# b O\n"
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     for inputs, options, match in (
         ((), {}, "name files"),
         (("a.txt",), {}, "fit no single format"),
@@ -147,8 +135,6 @@ def test_what_does_not_fit_is_refused(tmp_path) -> None:
     ):
         named = tuple(str(tmp_path / name) for name in inputs)
         given = Options(input=named, output=str(tmp_path / "o"), progress=False)
-        with pytest.raises(ValueError, match=match):
-            command.run(given.replace(**options))
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        made(tmp_path / "absent.conll")
+        refused(match, command.run, given.replace(**options))
+    refused("there is no file", made, tmp_path / "absent.conll", error=FileNotFoundError)
     assert not (tmp_path / "o").exists()

@@ -9,16 +9,9 @@ import pytest
 
 from experiments.lib import common
 from experiments.neural_handwriting import command as neural
+from experiments.neural_handwriting import training
 from experiments.neural_handwriting.command import Options
-from experiments.neural_handwriting.training import (
-    Moves,
-    Shape,
-    _batch,
-    dropped,
-    first_parameters,
-    letter_features,
-    moved,
-)
+from experiments.neural_handwriting.training import Moves, Shape, dropped, moved
 from experiments.tasks.handwriting import Data, fold_splits, load
 from tests.experiments.handwriting_cases import random_words, write_letter_data
 from tests.experiments.scripts import QUIET
@@ -43,9 +36,8 @@ def data(options: Options) -> Data:
 
 def test_a_row_a_machine_and_fold(outcome: common.Outcome) -> None:
     rows = outcome.numbers["rows"]
-    assert [(row["machine"], row["split"]) for row in rows] == [
-        (name, f"fold {fold}") for fold in (0, 1) for name in ("linear", "chain_log_loss")
-    ]
+    every = [(name, f"fold {k}") for k in (0, 1) for name in ("linear", "chain_log_loss")]
+    assert [(row["machine"], row["split"]) for row in rows] == every
     networks = [row for row in rows if row["machine"] != "linear"]
     for row in networks:
         assert row["steps"] == 2 * 30 and len(row["losses"]) == 30
@@ -65,7 +57,7 @@ def test_fewer_words_are_drawn_at_random(options: Options, data: Data) -> None:
 
 def test_a_batch_holds_its_letters(data: Data) -> None:
     chosen = np.array([3, 0])
-    batch = _batch(data, chosen, 3, 4, 8)
+    batch = training._batch(data, chosen, 3, 4, 8)
     letters, offsets = data.words.letters, data.words.offsets
     for row, i in enumerate(chosen):
         own = slice(offsets[i], offsets[i + 1])
@@ -92,5 +84,7 @@ def test_units_are_dropped_and_the_rest_is_larger() -> None:
     kept = dropped(jax.random.key(0), values, 0.3)
     assert abs(float(kept.mean()) - 1) < 0.03 and abs(float((kept == 0).mean()) - 0.3) < 0.03
     shape = Shape(2, 4, 6)
-    features = letter_features(first_parameters(jax.random.key(1), shape), jnp.ones((3, 16, 8)))
+    features = training.letter_features(
+        training.first_parameters(jax.random.key(1), shape), jnp.ones((3, 16, 8))
+    )
     assert features.shape == (3, 6) and (features >= 0).all()

@@ -85,9 +85,8 @@ def test_radius_and_loss_are_other_units_of_c_and_epsilon(formulation: str) -> N
 
     assert count(R=0.5) == count(C=0.25) != count()
     linear = formulation == "svm1_margin"  # sqrt(Delta) is the margin of squared slacks
-    assert count(Delta=4.0) == count(
-        **({"C": 0.25, "epsilon": 0.025} if linear else {"epsilon": 0.05})
-    )
+    same = {"C": 0.25, "epsilon": 0.025} if linear else {"epsilon": 0.05}
+    assert count(Delta=4.0) == count(**same)
 
 
 options = options_of(Options, data=("digits",), share=0.1, splits=1, samples=1, points=3, gap=0.1)
@@ -107,11 +106,8 @@ def test_every_question_has_its_files(options: Options, outcome: common.Outcome)
     assert len(runs) == 2 * 2 * len(choice.RULES)
     counts = rows["open_questions_sparseness"]
     assert {row["factor"] for row in counts} == set(sparseness.VALUES)
-    of_epsilon = [
-        row["constraints"]
-        for row in counts
-        if (row["factor"], row["formulation"]) == ("epsilon", "svm1_margin")
-    ]
+    chosen = {"factor": "epsilon", "formulation": "svm1_margin"}.items()
+    of_epsilon = [row["constraints"] for row in counts if chosen <= row.items()]
     drawn = sparseness.picture_of(counts).data
     assert isinstance(drawn, Table)
     assert [line[2] for line in drawn.rows] == of_epsilon[::-1]  # the smallest epsilon first

@@ -6,8 +6,9 @@ import base64
 import errno
 import json
 import os
+import re
 import signal
-from html.parser import HTMLParser
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from experiments.reproduce import command as reproduce
 from experiments.reproduce.command import EXPERIMENTS, SHORT, Experiment, Options, chosen_of
 from experiments.reproduce.overview import VERDICTS, Course, verdict
 from tests.experiments.scripts import QUIET, strict_json
+from tests.lib.refusals import refused
 
 
 @pytest.fixture
@@ -34,13 +36,13 @@ def options(tmp_path):
     return Options(all=True, output=str(tmp_path / "out"), seed=5, **QUIET)
 
 
-def stub(name, corpora=(), quick=None, calls=None, error=None):
+def stub(name, corpora=(), quick=None, calls=None, error=None, file=None):
     def run(options):
         if calls is not None:
-            calls.append(options)
+            calls.append((name, options))
         if error:
             raise error
-        return common.Outcome(Table(name, ["a"], [[1]]), {}, (f"{name}.json",))
+        return common.Outcome(Table(name, ["a"], [[1]]), {}, (file or f"{name}.json",))
 
     return Experiment(name, corpora, run, digits.Options(), quick, "", (3.0, 0.1))
 
@@ -92,21 +94,15 @@ def test_a_failure_is_reported_and_the_rest_goes_on(options, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_shared_options_reach_every_script(options):
+def test_the_chosen_get_the_shared_options(options):
     calls = []
-    reproduce.run(options, [stub("a", calls=calls, quick={"tolerance": 0.5})])
-    reproduce.run(options.replace(quick=True), [stub("a", calls=calls, quick={"tolerance": 0.5})])
-    assert [call.seed for call in calls] == [5, 5]
-    assert [call.output for call in calls] == [options.output] * 2
-    assert [call.tolerance for call in calls] == [1e-3, 0.5]
-
-
-def test_only_chooses_and_refuses_what_there_is_not(options):
-    calls = []
-    experiments = [stub("a", calls=calls), stub("b", error=RuntimeError())]
-    assert statuses(reproduce.run(options.replace(only=("a",)), experiments)) == {"a": "done"}
-    with pytest.raises(ValueError, match="'c'"):
-        reproduce.run(options.replace(only=("c",)), experiments)
+    two = [stub("a", calls=calls, quick={"tolerance": 0.5}), stub("b", error=RuntimeError())]
+    only = options.replace(only=("a",))
+    assert statuses(reproduce.run(only, two)) == {"a": "done"}
+    reproduce.run(only.replace(quick=True), two)
+    given = [(own.seed, own.output, own.tolerance) for _, own in calls]
+    assert given == [(5, options.output, 1e-3), (5, options.output, 0.5)]
+    refused("'c'", reproduce.run, options.replace(only=("c",)), two)
 
 
 def test_the_registry_is_sound():
@@ -154,9 +150,6 @@ def test_the_time_left_is_right_within_half_from_the_second_table_on(quick, pace
 
 def test_minutes_of_an_earlier_run_give_the_pace(options, capsys):
     """A machine that took half of the minutes then takes half of them now."""
-    course = Course([3.0] * 4)
-    course.add(3.0, 90.0)
-    assert "about 6 min left" in course.heading(0, "a")
     output = Path(options.output)
     output.mkdir()
     row = {"name": "a", "status": "done", "seconds": 90.0, "quick": False}
@@ -169,31 +162,24 @@ def test_resume_makes_only_what_is_not_there(options, tmp_path, capsys):
     """After Ctrl-C, and after a run that was cut short; other code or options start anew."""
     calls, file = [], tmp_path / "a.json"
     file.write_text("{}")
-
-    def made(name, error=None):
-        def run(given):
-            calls.append(name)
-            if error:
-                raise error
-            return common.Outcome(Table(name, ["a"], [[1]]), {}, (file,))
-
-        return stub(name)._replace(run=run)
-
-    first = [made("a"), made("b", KeyboardInterrupt()), made("c")]
-    assert statuses(reproduce.run(options, first)) == {
-        "a": "done", "b": "stopped", "c": "not begun",
-    }  # fmt: skip
-    again, every = options.replace(resume=True), [made("a"), made("b"), made("c")]
+    errors = {"b": KeyboardInterrupt()}
+    first = [stub(name, calls=calls, error=errors.get(name), file=file) for name in "abc"]
+    found = statuses(reproduce.run(options, first))
+    assert found == {"a": "done", "b": "stopped", "c": "not begun"}
+    again = options.replace(resume=True)
+    every = [stub(name, calls=calls, file=file) for name in "abc"]
     found = statuses(reproduce.run(again, every))
-    assert found == {"a": "done before", "b": "done", "c": "done"} and calls == list("abbc")
+    assert found == {"a": "done before", "b": "done", "c": "done"}
+    assert "".join(name for name, _ in calls) == "abbc"
     assert set(statuses(reproduce.run(again, every)).values()) == {"done before"}
     assert len(calls) == 4 and f"a: done before: {file}" in capsys.readouterr().out
-    reproduce.run(again.replace(seed=6), every[:1])
-    reproduce.run(options, every[:1])  # without --resume all is made anew
-    assert calls[4:] == ["a", "a"]
+    other = again.replace(seed=6)
+    reproduce.run(other, every[:1])
+    reproduce.run(other.replace(resume=False), every[:1])  # without it all is made anew
+    assert len(calls) == 6
     file.unlink()
-    reproduce.run(again, every[:1])
-    assert calls[6:] == ["a"]
+    reproduce.run(other, every[:1])
+    assert len(calls) == 7
 
 
 def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
@@ -210,19 +196,16 @@ def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
     assert not (tmp_path / "out" / "reproduce.stopped.json").exists()
 
 
-@pytest.mark.parametrize(("error", "code"), [(RuntimeError("x"), 1), (KeyboardInterrupt(), 130)])
-def test_the_exit_code_tells_how_a_run_ended(options, monkeypatch, error, code):
-    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=error)],))
-    assert reproduce.main(options) == code
-
-
-def test_the_exit_code_tells_that_nothing_was_made(no_corpora, tmp_path, capsys):
-    options = Options(output=str(tmp_path), compilation_cache=False, quick=True)
-    assert reproduce.main(options.replace(only=("handwriting", "multi_label_yeast"))) == 2
+def test_the_exit_code_tells_how_a_run_ended(no_corpora, options, monkeypatch, capsys):
+    nothing = options.replace(all=False, quick=True, only=("handwriting", "multi_label_yeast"))
+    assert reproduce.main(nothing) == 2
     assert capsys.readouterr().err == (
         "reproduce: nothing was made: handwriting: it needs ocr_letters, "
         "multi_label_yeast: too long for --quick\n"
     )
+    for error, code in ((RuntimeError("x"), 1), (KeyboardInterrupt(), 130)):
+        monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=error)],))
+        assert reproduce.main(options) == code
 
 
 def test_a_second_ctrl_c_does_not_lose_the_summary(options, monkeypatch):
@@ -263,56 +246,34 @@ def test_a_few_tables_without_corpora_run_first():
     assert chosen_of(Options(all=True), EXPERIMENTS) == list(EXPERIMENTS)
 
 
-class Page(HTMLParser):
-    """What a browser would load, and whether every element is closed."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.loaded, self.text = [], [], ""
-
-    def handle_starttag(self, tag, attrs):
-        self.loaded += [value for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
 def test_the_page_has_all_that_is_made_and_loads_nothing(no_corpora, options):
     """Tables of the last run and of those before, their pictures, and how to make the rest."""
     reproduce.run(options.replace(quick=True, only=("digits", "snakes")))
     reproduce.run(options.replace(quick=True, only=("snakes",)))
-    page, text = Page(), (Path(options.output) / "index.html").read_text(encoding="utf-8")
-    page.feed(text)
-    assert not page.open
-    assert all(each.startswith(("data:image/png;base64,", "#")) for each in page.loaded)
-    pictures = [each.split(",", 1)[1] for each in page.loaded if each.startswith("data:")]
+    text = (Path(options.output) / "index.html").read_text(encoding="utf-8")
+    opened, closed = (Counter(re.findall(rf"<{end}([a-z]\w*)", text)) for end in ("", "/"))
+    assert closed == Counter({tag: n for tag, n in opened.items() if tag not in ("meta", "img")})
+    loaded = re.findall(r'(?:src|href)="([^"]*)"', text)
+    assert all(each.startswith(("data:image/png;base64,", "#")) for each in loaded)
+    pictures = [each.split(",", 1)[1] for each in loaded if each.startswith("data:")]
     (picture,) = map(base64.b64decode, pictures)
     assert picture == (Path(options.output) / "digits.png").read_bytes()
     for said in ("Seven formulations", "trainings ended with a proof", "svm2_slack", "--all"):
-        assert said in page.text, said
-    assert "python -m experiments.digits " in page.text
-    assert "snakes (not here)" in page.text and text.count("<section") == 2
+        assert said in text, said
+    assert "python -m experiments.digits " in text
+    assert "snakes (not here)" in text and text.count("<section") == 2
 
 
 def test_verdicts_are_of_the_numbers():
-    rows = [
-        {"status": "CONVERGED", "formulation": "svm1", "c_over_n": 0.1, "primal": 30.5334268,
-         "test_error": 2.0},
-        {"status": "PASS_LIMIT", "formulation": "svm2", "c_over_n": 0.1, "primal": 1.0,
-         "test_error": 4.0},
-    ]  # fmt: skip
-    found = verdict("digits", {"rows": rows})
+    row = {"status": "CONVERGED", "formulation": "svm1", "c_over_n": 0.1, "primal": 30.5334268,
+           "test_error": 2.0}  # fmt: skip
+    other = row | {"status": "PASS_LIMIT", "formulation": "svm2", "primal": 1.0, "test_error": 4.0}
+    found = verdict("digits", {"rows": [row, other]})
     assert "2.002 % above" in found or "2.00" in found
     assert "2.0 to 4.0 %" in found and "1 of 2 trainings" in found
     assert verdict("parsing", {"tables": []}) == ""
     assert verdict("named_entities", {"rows": [("CRF", 4.0)]}) == ""
-    trials = [
-        {"part": "table", "n": 4, "test_error": error, "status": "EPSILON"} for error in (14, 15)
-    ]
+    trial = {"part": "table", "n": 4, "status": "EPSILON"}
+    trials = [trial | {"test_error": error} for error in (14, 15)]
     found = verdict("alignment", {"rows": trials})
     assert "for 1 of 1 sizes" in found and "2 of 2 trainings" in found

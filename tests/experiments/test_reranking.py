@@ -6,28 +6,10 @@ import numpy as np
 import pytest
 
 from experiments.lib import common
-from experiments.reranking import trees
+from experiments.reranking import lists, trees, words
 from experiments.reranking.command import Options, against_one_best
-from experiments.reranking.lists import (
-    Lists,
-    folds_of,
-    index_features,
-    inputs_of,
-    joined,
-    places_of,
-    read_features,
-    told_apart,
-    with_lists,
-)
-from experiments.reranking.trees import one_minus_f1, parents
-from experiments.reranking.words import (
-    EDGE,
-    chosen_words,
-    k_best_words,
-    letter_runs,
-    measures,
-    wrong_letters,
-)
+from experiments.reranking.lists import Lists
+from experiments.reranking.words import EDGE, wrong_letters
 from experiments.tasks.handwriting import chain_problem, load, read_words, spell
 from jaxstruct.trees.phrases.bracketing import read_tree
 from tests.experiments.handwriting_cases import random_words, write_letter_data
@@ -44,18 +26,14 @@ def letters(text: str) -> dict[str, float]:
     return {letter: text.count(letter) for letter in text}
 
 
-def test_what_all_candidates_have_tells_nothing() -> None:
-    assert told_apart([{"x": 1, "y": 2}, {"x": 1, "y": 3}, {"x": 1}]) == [{"y": 2}, {"y": 3}, {}]
-
-
 def test_inputs_hold_the_base_score_and_known_features() -> None:
     """F less the best F in deviations; "b" is seen in two lists, "a" too, nothing else."""
-    features = read_features(LISTS, letters)
+    features = lists.read_features(LISTS, letters)
     assert features[1] == [{}]  # one candidate: nothing to distinguish
-    index = index_features(LISTS, features, 2)
+    index = lists.index_features(LISTS, features, 2)
     gaps = np.array([-2.0, -2.0, -4.0])
     assert set(index.places) == {"a", "b"} and index.deviation == gaps.std() and index.size == 3
-    x = inputs_of(index, LISTS, features, "float64")
+    x = lists.inputs_of(index, LISTS, features, "float64")
     assert [own.tolist() for own in x.numbers] == [[0, 1], [2], [3, 4, 5]]
     dense = np.zeros((6, 4))
     rows = np.arange(6)[:, None], x.features.indices.rows
@@ -64,58 +42,49 @@ def test_inputs_hold_the_base_score_and_known_features() -> None:
     np.testing.assert_allclose(dense[:, 0], np.array([0, -2, 0, 0, -2, -4]) / gaps.std())
     np.testing.assert_array_equal(dense[:, a], [1, 2, 0, 1, 0, 1])
     np.testing.assert_array_equal(dense[:, b], [1, 0, 0, 1, 2, 1])
-    assert index_features(LISTS, features, 3).places == {}
+    assert lists.index_features(LISTS, features, 3).places == {}
 
 
 def test_targets_and_places() -> None:
+    apart = lists.told_apart([{"x": 1, "y": 2}, {"x": 1, "y": 3}, {"x": 1}])
+    assert apart == [{"y": 2}, {"y": 3}, {}]  # what all have tells nothing
     assert LISTS.targets() == [1, 0, 1]  # of equal costs the base's best
-    assert places_of(LISTS, np.array([1, 2, 5])) == [1, 0, 2]
+    assert lists.places_of(LISTS, np.array([1, 2, 5])) == [1, 0, 2]
     empty = LISTS._replace(outputs=[["ab", "aa"], [], ["ab"]])
-    assert with_lists(empty).tolist() == [0, 2]
+    assert lists.with_lists(empty).tolist() == [0, 2]
 
 
 def test_runs_of_letters() -> None:
-    found = letter_runs((1, 1, 1, 2))
+    found = words.letter_runs((1, 1, 1, 2))
     assert found[1, 1, 1] == 1 and found[EDGE, 1, 1] == 1 and found[1, 1, 2] == 1
     assert found[EDGE, 1, 1, 1, 2, EDGE] == 1 and sum(found.values()) == 4 + 3 + 2 + 1
-    assert letter_runs((1, 1, 1, 1))[1, 1, 1] == 2
+    assert words.letter_runs((1, 1, 1, 1))[1, 1, 1] == 2
     assert wrong_letters((1, 2, 3), (1, 3, 3)) == 1
 
 
-@pytest.fixture(scope="module")
-def letter_data(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("words") / "letter.data"
-    write_letter_data(path, random_words())
-    return str(path)
-
-
-def test_the_best_of_k_is_what_is_predicted(letter_data: str) -> None:
-    data, problem = load(letter_data, "float32"), chain_problem("hamming", "float32")
-    random = np.random.default_rng(0)
-    w = {
-        name: random.normal(size=leaf.shape).astype(np.float32)
-        for name, leaf in problem.initial_weights.items()
-    }
+def test_the_best_of_k_is_what_is_predicted(options: Options) -> None:
+    data, problem = load(options.letter_data, "float32"), chain_problem("hamming", "float32")
+    random, start = np.random.default_rng(0), problem.initial_weights
+    w = {name: np.float32(random.normal(size=leaf.shape)) for name, leaf in start.items()}
     chosen = np.array([5, 0, 7])
-    lists = k_best_words(problem, w, data, chosen, 3)
+    found = words.k_best_words(problem, w, data, chosen, 3)
     wanted = read_words(problem, w, data, chosen)
-    assert [list(own[0]) for own in lists.outputs] == [word.tolist() for word in wanted]
-    for i, own in enumerate(lists.outputs):
-        assert len(set(own)) == len(own) == 3 and lists.scores[i] == sorted(lists.scores[i])[::-1]
-        assert lists.costs[i] == [wrong_letters(lists.truths[i], y) for y in own]
-    whole, letters = measures(lists, [0, 0, 0])
-    wrong = sum(own[0] for own in lists.costs)
-    assert letters == pytest.approx(100 * (1 - wrong / sum(map(len, lists.truths))))
-    assert whole == 100 * np.mean([own[0] == 0 for own in lists.costs])
+    assert [list(own[0]) for own in found.outputs] == [word.tolist() for word in wanted]
+    for i, own in enumerate(found.outputs):
+        assert len(set(own)) == len(own) == 3 and found.scores[i] == sorted(found.scores[i])[::-1]
+        assert found.costs[i] == [wrong_letters(found.truths[i], y) for y in own]
+    whole, right = words.measures(found, [0, 0, 0])
+    wrong = sum(own[0] for own in found.costs)
+    assert right == pytest.approx(100 * (1 - wrong / sum(map(len, found.truths))))
+    assert whole == 100 * np.mean([own[0] == 0 for own in found.costs])
 
 
-def test_new_texts_are_in_no_training_word(letter_data: str) -> None:
-    data = load(letter_data, "float32")
-    options = Options(letter_data=letter_data, train_folds=("0", "1"))
-    train, test = chosen_words(options, data, new=True)
+def test_new_texts_are_in_no_training_word(options: Options) -> None:
+    data = load(options.letter_data, "float32")
+    train, test = words.chosen_words(options, data, new=True)
     texts = [{tuple(word) for word in spell(data, part)} for part in (train, test)]
     assert texts[0] and texts[1] and not texts[0] & texts[1]
-    every, rest = chosen_words(options, data, new=False)
+    every, rest = words.chosen_words(options, data, new=False)
     assert len(every) + len(rest) == 24 and set(train) < set(every) and set(test) <= set(rest)
     assert 0 < len(test) < len(rest) / 2  # a fifth of the texts
 
@@ -125,7 +94,7 @@ FLAT = read_tree("(S (DT the) (NN dog) (VP (VBD saw) (NP (PRP it))))")
 
 
 def test_rules_with_the_constituent_above() -> None:
-    found = parents(RIGHT)
+    found = trees.parents(RIGHT)
     assert found["rule", "NP", ("DT", "NN")] == 1 and found["rule", "S", ("NP", "VP")] == 1
     assert found["rule below", "VP", "NP", ("PRP",)] == 1
     assert found["rule below", "", "S", ("NP", "VP")] == 1
@@ -135,11 +104,11 @@ def test_rules_with_the_constituent_above() -> None:
 
 def test_costs_and_figures() -> None:
     """FLAT misses one of four constituents: F1 = 2 * 3 / 7."""
-    assert one_minus_f1(RIGHT, RIGHT) == 0
-    assert one_minus_f1(RIGHT, FLAT) == pytest.approx(1 / 7)
-    lists = Lists([[FLAT, RIGHT], []], [[1.0, 0.0], []], [[1 / 7, 0.0], []], [RIGHT, RIGHT])
-    assert trees.measures(lists, [0, 0])[0] == 0
-    whole, f1 = trees.measures(lists, [1, 0])  # the sentence without a tree misses four of eight
+    assert trees.one_minus_f1(RIGHT, RIGHT) == 0
+    assert trees.one_minus_f1(RIGHT, FLAT) == pytest.approx(1 / 7)
+    two = Lists([[FLAT, RIGHT], []], [[1.0, 0.0], []], [[1 / 7, 0.0], []], [RIGHT, RIGHT])
+    assert trees.measures(two, [0, 0])[0] == 0
+    whole, f1 = trees.measures(two, [1, 0])  # the sentence without a tree misses four of eight
     assert whole == 50 and f1 == pytest.approx(100 * 2 * 4 / (8 + 4))
 
 
@@ -158,44 +127,41 @@ def options(tmp_path_factory) -> Options:
 
 def test_no_machine_beats_the_list(outcome: common.Outcome) -> None:
     rows = outcome.numbers["rows"]
-    assert [(row["task"], row["who"]) for row in rows] == [
-        (task, who)
-        for task in ("words", "trees")
-        for who in ("one best", "best of k", "svm1_margin", "perceptron")
-    ]
+    who = ("one best", "best of k", "svm1_margin", "perceptron")
+    every = [(task, each) for task in ("words", "trees") for each in who]
+    assert [(row["task"], row["who"]) for row in rows] == every
     for task in ("words", "trees"):
         first, best, *machines = (row for row in rows if row["task"] == task)
         assert set(first["places"]) == {0} and max(best["places"]) > 0
         assert first["whole"] <= best["whole"] <= 100 and first["second"] < best["second"]
         for row in machines:
-            assert row["whole"] <= best["whole"]
-            assert len(row["places"]) == len(first["places"])
-            moved = np.flatnonzero(row["places"])
-            assert len(row["costs"]) == len(moved)
+            assert row["whole"] <= best["whole"] and len(row["places"]) == len(first["places"])
+            assert len(row["costs"]) == np.count_nonzero(row["places"])
         assert machines[0]["status"] == "CONVERGED" and machines[0]["c_over_n"] in (0.01, 0.1)
         assert machines[0]["primal"] >= machines[0]["dual"] > 0
         assert len(machines[0]["c_path"]) == 2 and "c_over_n" not in machines[1]
-    lists = outcome.numbers["lists"]
-    assert lists["words"]["train"]["inputs"] == 16 and lists["words"]["test"]["inputs"] == 8
-    assert lists["trees"]["train"]["inputs"] == 40
+    sizes = outcome.numbers["lists"]
+    assert sizes["words"]["train"]["inputs"] == 16 and sizes["words"]["test"]["inputs"] == 8
+    assert sizes["trees"]["train"]["inputs"] == 40
     # A noun phrase that is a pronoun takes no prepositional phrase: a rule and the one above.
     first, best, svm, _ = (row for row in rows if row["task"] == "trees")
     assert first["second"] < svm["second"] <= best["second"]
 
 
 def test_folds_come_back_in_order() -> None:
-    folds = folds_of(7, 3, 1)
+    folds = lists.folds_of(7, 3, 1)
     for others, held in folds:
         assert sorted([*others, *held]) == list(range(7)) and not set(others) & set(held)
     every = Lists(*([i * 10 + j for i in range(7)] for j in range(4)))
-    back = joined([(held, every.take(held)) for _, held in folds])
+    back = lists.joined([(held, every.take(held)) for _, held in folds])
     assert [list(column) for column in back] == [list(column) for column in every]
 
 
 def test_against_the_one_best() -> None:
     """Six better, one worse, one neither: 2 (1 + 7) / 2^7."""
     costs = [(1.0, 0.0)] * 6 + [(0.0, 0.5), (1.0, 1.0)]
-    assert against_one_best({"costs": costs}) == [6, 1, "0.12"]
-    assert against_one_best({"costs": []}) == [0, 0, "1"]
-    assert against_one_best({"costs": [(1.0, 0.0)] * 3000}) == [3000, 0, "< 1e-300"]
-    assert against_one_best({}) == [None] * 3
+    for row, counts in (
+        ({"costs": costs}, [6, 1, "0.12"]), ({"costs": []}, [0, 0, "1"]), ({}, [None] * 3),
+        ({"costs": [(1.0, 0.0)] * 3000}, [3000, 0, "< 1e-300"]),
+    ):  # fmt: skip
+        assert against_one_best(row) == counts

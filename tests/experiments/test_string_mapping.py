@@ -10,18 +10,11 @@ import pytest
 from experiments import string_mapping
 from experiments.lib import common
 from experiments.string_mapping import METHODS, Machine, Options, predicted
-from experiments.tasks.string_pairs import (
-    ALPHABET,
-    Kernels,
-    Pairs,
-    draw_output,
-    draw_pairs,
-    kernels_of,
-    transitions,
-)
+from experiments.tasks import string_pairs
+from experiments.tasks.string_pairs import ALPHABET, Kernels, Pairs, kernels_of, transitions
 from tests.experiments.scripts import options_of
 
-DRAWN = draw_pairs(3000, 0)
+DRAWN = string_pairs.draw_pairs(3000, 0)
 
 
 def test_inputs_are_of_their_markov_models() -> None:
@@ -32,29 +25,21 @@ def test_inputs_are_of_their_markov_models() -> None:
         for text in np.array(DRAWN.inputs)[DRAWN.classes == kind]:
             for a, b in zip(text[:-1], text[1:], strict=True):
                 counts[ALPHABET.index(a), ALPHABET.index(b)] += 1
-        rows = counts.sum(axis=1, keepdims=True)
-        seen = rows[:, 0] > 0
+        seen = counts.any(axis=1)
         assert seen.tolist() == [kind != 2] * 2 + [True] * 2
-        np.testing.assert_allclose(counts[seen] / rows[seen], transitions(kind)[seen], atol=0.025)
+        shares, want = counts[seen] / counts[seen].sum(axis=1, keepdims=True), transitions(kind)
+        np.testing.assert_allclose(shares, want[seen], atol=0.025)
     assert np.bincount(DRAWN.classes).min() > 900
 
 
-def lengths_of(noise: str) -> np.ndarray:
-    rng = np.random.default_rng(1)
-    drawn = [len(draw_output(rng, 0, noise)) for _ in range(4000)]
-    return np.bincount(drawn, minlength=7) / len(drawn)
-
-
-@pytest.mark.parametrize(
-    ("noise", "first"),
-    [("insertions", {0: 0.55, 1: 0.3, 2: 0.15}), ("deletions", {0: 0.55, 1: 0.3, -2: 0.15})],
-)
-def test_output_lengths_are_those_of_two_turns(noise: str, first: dict) -> None:
-    want = np.zeros(7)
-    for change, chance in first.items():
+@pytest.mark.parametrize(("noise", "sign"), [("insertions", 1), ("deletions", -1)])
+def test_output_lengths_are_those_of_two_turns(noise: str, sign: int) -> None:
+    want, rng = np.zeros(7), np.random.default_rng(1)
+    for change, chance in {0: 0.55, 1: 0.3, 2 * sign: 0.15}.items():
         for lost, other in ((0, 0.55), (1, 0.3), (2, 0.15)):
             want[4 + change - lost] += chance * other
-    np.testing.assert_allclose(lengths_of(noise), want, atol=0.03)
+    drawn = [len(string_pairs.draw_output(rng, 0, noise)) for _ in range(4000)]
+    np.testing.assert_allclose(np.bincount(drawn, minlength=7) / len(drawn), want, atol=0.03)
 
 
 MACHINE = Machine(1000.0, 0.0, tolerance=1e-2, seed=0, solver_seed=0, dtype="float32")

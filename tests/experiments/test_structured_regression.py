@@ -13,16 +13,9 @@ from sklearn.svm import SVR
 
 import jaxstruct as js
 from experiments.lib import common
+from experiments.structured_regression import machines
 from experiments.structured_regression.command import Options
-from experiments.structured_regression.machines import (
-    SIGNS,
-    RealInput,
-    Theta,
-    drawn_series,
-    in_units,
-    linear_svr,
-    real_chain,
-)
+from experiments.structured_regression.machines import SIGNS, RealInput, Theta, in_units, real_chain
 from tests.experiments.scripts import options_of
 from tests.truth.interior_point import solve_qp
 
@@ -147,7 +140,7 @@ def test_without_neighbours_it_is_support_vector_regression() -> None:
         solution = js.fit(problem, inputs, y[:, None], C=C * 60 / 2.0, tolerance=1e-11)
         w = np.asarray(solution.weights["tokens"])
         read = js.predict(problem, solution, inputs)[:, 0] * UNIT / 64
-    linear = linear_svr(C, EPSILON, 1e-10).fit(x, true)
+    linear = machines.linear_svr(C, EPSILON, 1e-10).fit(x, true)
     mirrored = SVR(kernel="linear", C=C / 2, epsilon=EPSILON, tol=1e-10)
     mirrored.fit(np.concatenate([x, -x]), np.concatenate([true, -true]))
     objective = linear.coef_ @ linear.coef_ / 2
@@ -160,7 +153,7 @@ def test_without_neighbours_it_is_support_vector_regression() -> None:
 
 def test_series_have_the_correlations_they_say() -> None:
     for kind in ("jumps", "smooth"):
-        drawn = drawn_series(np.random.default_rng(0), kind, 2000, 12, 0.8, 0.5)
+        drawn = machines.drawn_series(np.random.default_rng(0), kind, 2000, 12, 0.8, 0.5)
         assert abs(np.std(drawn.x - drawn.y) - 0.5) < 0.01 and abs(drawn.y.std() - 1) < 0.03
         for apart in (1, 3):
             found = np.mean(drawn.y[:, apart:] * drawn.y[:, :-apart])

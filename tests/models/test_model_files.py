@@ -9,6 +9,7 @@ import pathlib
 import tempfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import numpy as np
@@ -33,11 +34,9 @@ def test_a_solution_says_how_it_was_found() -> None:
     assert model.predict(ROWS) == LABELS and model.problem is DATA.problem
     found = model.training
     assert (found.solver, found.status, found.formulation) == ("Solution", "CONVERGED", "svm2")
-    assert (found.C, found.primal, found.dual, found.gap) == (
-        solution.C, solution.primal, solution.dual, solution.gap,
-    )  # fmt: skip
+    for name in ("C", "primal", "dual", "gap"):
+        assert getattr(found, name) == getattr(solution, name)
     assert "multiclass" in repr(model) and "status=CONVERGED" in repr(model)
-    assert len(repr(model)) < 200
 
 
 def test_baselines_and_weights_alone_make_models_too() -> None:
@@ -47,46 +46,39 @@ def test_baselines_and_weights_alone_make_models_too() -> None:
     assert bare.predict(iter(ROWS)) == LABELS and set(bare.training) == {None}
 
 
-def test_no_data_no_outputs() -> None:
-    assert model_of("chain").predict([]) == [] and model_of("chain").predict([[]]) == [[]]
+def _trained_at(array: np.ndarray) -> None:
+    trained(DATA, {"weights": array})
 
 
-W = {"weights": np.zeros((5, 2), np.float32)}
+W = np.zeros((5, 2), np.float32)
 WRONG = {
-    "no data": (
-        lambda: trained(DATA.problem, W), r"data must be a Prepared \(see prepare of an",
-    ),
-    "no encoding": (
-        lambda: Prepared(DATA.problem, *DATA[1:], {}), "encoding must be that of prepare",
-    ),
-    "no weights": (lambda: trained(DATA, 3), "solution must hold weights, got 'int'"),
-    "other names": (lambda: trained(DATA, {"w": W["weights"]}), "weights are"),
+    "no data": (trained, (DATA.problem, W), r"data must be a Prepared \(see prepare of an"),
+    "no encoding": (Prepared, (*DATA, {}), "encoding must be that of prepare"),
+    "no weights": (trained, (DATA, 3), "solution must hold weights, got 'int'"),
+    "other names": (trained, (DATA, {"w": W}), "weights are"),
     "shape": (
-        lambda: trained(DATA, {"weights": np.zeros((4, 2), np.float32)}),
+        _trained_at, (W[:4],),
         r"weights\['weights'\] is of shape \(4, 2\), the structure's of \(5, 2\)",
     ),
     "dtype": (
-        lambda: trained(DATA, {"weights": np.zeros((5, 2), np.int32)}),
+        _trained_at, (W.astype(np.int32),),
         r"weights\['weights'\] is int32, the structure's float32: its option dtype says which",
     ),
     "precision": (
-        lambda: trained(DATA, {"weights": np.zeros((5, 2))}),
+        _trained_at, (W.astype(float),),
         r"weights\['weights'\] is float64, which jax is not set to hold: enable its x64 mode",
     ),
-    "nan": (
-        lambda: trained(DATA, {"weights": np.full((5, 2), np.nan, np.float32)}),
-        r"weights\['weights'\] is not finite",
-    ),
+    "nan": (_trained_at, (W + np.nan,), r"weights\['weights'\] is not finite"),
     "unknown option": (
-        lambda: multiclass.prepare(ROWS, [1, 2, 1], los=1), "options .*unexpected keyword",
+        partial(multiclass.prepare, los=1), (ROWS, [1, 2, 1]), "options .*unexpected keyword",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_parts_that_do_not_belong_together_are_refused(case: str) -> None:
-    call, message = WRONG[case]
-    refused(message, call)
+    call, arguments, message = WRONG[case]
+    refused(message, call, *arguments)
 
 
 @pytest.mark.smoke
@@ -112,6 +104,7 @@ def test_a_loaded_model_predicts_as_the_one_that_was_saved(name: str, tmp_path) 
         np.testing.assert_array_equal(found.weights[key], leaf)
     again = save(found, tmp_path / "again.model")
     assert again.read_bytes() == path.read_bytes()  # the same model is the same file
+    assert found.predict([]) == []
 
 
 def test_a_float64_model_needs_x64_mode_again(tmp_path) -> None:
@@ -185,7 +178,8 @@ def _fields(header: dict, record: str) -> dict:
 
 
 def test_a_file_whose_arrays_have_numbers_for_names_is_read(tmp_path) -> None:
-    """As they were called before."""
+    """As they were called before; and one that is made up without a change."""
+    (tmp_path / "same").write_bytes(_changed(lambda header, members: None))
     archive = Archive(MODEL, save(model_of("chain"), tmp_path / "m"))
     archive.read()
     numbers = {name: str(i) for i, name in enumerate(archive.arrays)}
@@ -195,7 +189,8 @@ def test_a_file_whose_arrays_have_numbers_for_names_is_read(tmp_path) -> None:
     arrays = {numbers[name]: array for name, array in archive.arrays.items()}
     found = load(write(tmp_path / "old", MODEL, json.loads(text), arrays))
     data = CASES["chain"][1]
-    assert found.predict(data) == model_of("chain").predict(data)
+    wanted = model_of("chain").predict(data)
+    assert found.predict(data) == load(tmp_path / "same").predict(data) == wanted
 
 
 def _of_array(array: np.ndarray) -> bytes:
@@ -272,16 +267,7 @@ def test_a_file_that_was_made_up_is_refused_with_its_reason(case: str, tmp_path)
     change, message = CRAFTED[case]
     path = tmp_path / "made_up.model"
     path.write_bytes(_changed(change))
-    with refused(message) as caught:
-        load(path)
-    assert str(caught.value).startswith(f"model file {path} ") and "\n" not in str(caught.value)
-
-
-def test_nothing_changed_is_loaded(tmp_path) -> None:
-    """What the made-up files are made with does not spoil them by itself."""
-    path = tmp_path / "m"
-    path.write_bytes(_changed(lambda header, members: None))
-    assert load(path).predict([[["a"]]]) == model_of("chain").predict([[["a"]]])
+    refused(f"^model file {path} .*{message}", load, path)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +302,7 @@ def test_made_up_headers_never_end_in_another_error(tmp_path) -> None:
     """One value of the header changed at random: a ValueError, or a model that predicts."""
     rng, path = np.random.default_rng(1), tmp_path / "m"
     values = [None, True, -1, 2, 1e300, "x", "", [], {}, {"tuple": []}, {"array": "0"}, [[]]]
-    outcomes = set()
+    refusals = 0
     for _ in range(150):
         header, members = _parts(CHAIN)
         places = [*_places(header)]
@@ -325,10 +311,9 @@ def test_made_up_headers_never_end_in_another_error(tmp_path) -> None:
         path.write_bytes(_sealed(header, members))
         try:
             load(path)
-            outcomes.add("loaded")
         except ValueError:
-            outcomes.add("refused")
-    assert "refused" in outcomes
+            refusals += 1
+    assert refusals
 
 
 def _places(value: object):

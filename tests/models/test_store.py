@@ -85,15 +85,12 @@ def placed(*columns) -> list:
 
 def random_rows(random, count):
     """Lists of names with repeats, and mappings with zeros, flags and texts."""
-    names = list("abcdefgh")
-    rows = []
+    names, kinds, rows = list("abcdefgh"), [0.0, 1.5, True, False, "v", ["p", "q"]], []
     for _ in range(count):
-        if random.random() < 0.5:
-            rows.append(random.choice(names, random.integers(0, 6)).tolist())
-        else:
-            some = random.choice(names, 3, replace=False).tolist()
-            kinds = [0.0, 1.5, True, False, "v", ["p", "q"]]
-            rows.append({name: kinds[random.integers(6)] for name in some})
+        own = random.choice(names, random.integers(0, 6)).tolist()
+        some = random.choice(names, 3, replace=False).tolist()
+        mapping = {name: kinds[random.integers(6)] for name in some}
+        rows.append(own if random.random() < 0.5 else mapping)
     return rows
 
 
@@ -153,10 +150,8 @@ def test_trees_are_those_of_prepare(tmp_path, read_words) -> None:
     first, second = (Tree(tag, (), word) for tag, word in (("N", "New York\n"), ("V", "(é)")))
     trees.append(Tree("S", (Tree("X", (first, second)), Tree("N", (), '"'))))
     written = write_trees(tmp_path / "t", enumerate(trees), read_words=read_words)
-    store, encoding = (
-        open_store(written.folder),
-        js.trees.prepare(trees, read_words=read_words).encoding,
-    )
+    store = open_store(written.folder)
+    encoding = js.trees.prepare(trees, read_words=read_words).encoding
     for one, other in zip(store.encoding.grammar, encoding.grammar, strict=True):
         np.testing.assert_array_equal(one, other)
     assert_same(store.inputs, encoding.inputs(trees))
@@ -166,18 +161,14 @@ def test_trees_are_those_of_prepare(tmp_path, read_words) -> None:
 def test_bad_records_are_told_and_passed_over(tmp_path) -> None:
     rows = [["a"], "text", ["b"], ["c"], [1.0, 2.0], ["a"]]
     labels = ["x", "y", None, "y", "x", "x"]
-    reported = []
-    written = write_rows(
-        tmp_path / "r", placed(rows, labels), report=lambda *pair: reported.append(pair)
-    )
+    records, reported = placed(rows, labels), []
+    written = write_rows(tmp_path / "r", records, report=lambda *pair: reported.append(pair))
     assert (written.examples, written.bad) == (3, 3)
-    assert [place for place, _ in reported] == ["place 1", "place 2", "place 4"]
-    assert (
-        "is the text" in reported[0][1]
-        and "missing label" in reported[1][1]
-        and "dense" in reported[2][1]
-    )
-    refused("the one of place 'place 1'", lambda: write_rows(tmp_path / "q", placed(rows, labels)))
+    places, reasons = zip(*reported, strict=True)
+    assert places == ("place 1", "place 2", "place 4")
+    said = zip(("is the text", "missing label", "dense"), reasons, strict=True)
+    assert all(words in reason for words, reason in said)
+    refused("the one of place 'place 1'", write_rows, tmp_path / "q", records)
     assert [path.name for path in tmp_path.iterdir()] == ["r"]  # nothing half-written
 
 
@@ -210,12 +201,7 @@ def test_no_record_that_is_left_says_what_happened(tmp_path) -> None:
 
 
 def test_sequences_and_labels_have_one_length(tmp_path) -> None:
-    for sequence, labels, match in (
-        ([["a"]], ["N", "V"], "has 2 labels of 1 tokens"),
-        ([], [], "has no token"),
-    ):
-        refused(match, write_sequences, tmp_path / "s", [(0, sequence, labels)])
-
-
-def test_a_store_is_not_written_over(tmp_path) -> None:
+    records = [(0, [["a"]], ["N", "V"])]
+    refused("has 2 labels of 1 tokens", write_sequences, tmp_path / "s", records)
+    refused("has no token", write_sequences, tmp_path / "s", [(0, [], [])])
     refused("is there already", write_rows, tmp_path, [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import os
@@ -23,15 +22,8 @@ from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.models import BadRecord
-from jaxstruct.models.stream import (
-    BATCHES,
-    LEAST_ROWS,
-    cut,
-    length_class,
-    padded_batch,
-    rows_of_class,
-    widened,
-)
+from jaxstruct.models import stream as cutting
+from jaxstruct.models.stream import BATCHES, LEAST_ROWS, cut, length_class, rows_of_class
 from jaxstruct.trees.structure import _PADDING as CHARTS
 from jaxstruct.trees.structure import EXACT
 from tests.lib.refusals import refused
@@ -107,12 +99,9 @@ def test_no_junk_stops_a_stream_or_changes_its_neighbours(name: str) -> None:
 
 BAD = 7
 PLACES = {
-    "first": [0],
-    "last": [299],
-    "many in a row": range(40, 210),
+    "first": [0], "last": [299], "many in a row": range(40, 210), "all": range(300),
     "now and then": range(0, 300, 9),
-    "all": range(300),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -211,7 +200,6 @@ def test_unseen_features_warn_once_and_are_counted() -> None:
 
 
 TWO = """
-import hashlib, json, sys
 import jax
 import jaxstruct as js
 from tests.models.test_stream import model_of, records_of
@@ -221,9 +209,8 @@ for name in ("chain", "multiclass"):
     streams = [js.predict_stream(model, records, batch=4, devices=d)
                for d in (None, jax.local_devices()[:1], jax.local_devices()[1:])]
     found = [list(map(str, stream)) for stream in streams]
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1] == found[2] and len(set(found[0])) > 1
     assert [len(stream.devices) for stream in streams] == [2, 1, 1]
-    print(hashlib.sha256(json.dumps(found[0]).encode()).hexdigest())
 """
 
 
@@ -232,13 +219,7 @@ def test_two_devices_give_what_one_gives() -> None:
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        [sys.executable, "-c", TWO], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    for name, digest in zip(("chain", "multiclass"), done.stdout.split(), strict=True):
-        own = list(map(str, js.predict_stream(model_of(name), records_of(name, 60), batch=4)))
-        assert hashlib.sha256(json.dumps(own).encode()).hexdigest() == digest
+    subprocess.run([sys.executable, "-c", TWO], env=environment, check=True, timeout=300)
 
 
 WRONG = {
@@ -293,11 +274,8 @@ def test_every_record_is_in_one_batch_beside_those_of_its_size(batch: int) -> No
     assert len(pieces[0]) == min(batch, LEAST_ROWS)  # the one that is long takes few along
     padded = sum(rows_of_class(len(p), batch) * size(int(lengths[p].max())) for p in pieces)
     assert padded < 3 * np.maximum(lengths, 8).sum() + 300 * LEAST_ROWS
-
-
-def test_plain_arrays_are_cut_in_order() -> None:
-    pieces = cut(Padding(), {"x": np.zeros((10, 3))}, 10, 4)
-    assert [piece.tolist() for piece in pieces] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    plain = cut(Padding(), {"x": np.zeros((10, 3))}, 10, 4)  # in order
+    assert [piece.tolist() for piece in plain] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_tokens_are_as_wide_as_a_size_class() -> None:
@@ -305,14 +283,14 @@ def test_tokens_are_as_wide_as_a_size_class() -> None:
     tokens = SparseFeatures(
         Ragged(np.ones((3, 9), np.int32), offsets, 7), Ragged(np.ones((3, 9)), offsets)
     )
-    wide = widened({"x": tokens, "row": inputs_of([2, 1])["x"]})
+    wide = cutting.widened({"x": tokens, "row": inputs_of([2, 1])["x"]})
     assert wide["row"].rows.shape == (3, 2) and wide["x"].indices.rows.shape == (3, 12)
     np.testing.assert_array_equal(wide["x"].indices.rows[:, 9:], 7)
     np.testing.assert_array_equal(wide["x"].values.rows[:, 9:], 0)
 
 
 def test_a_batch_is_padded_to_its_classes_with_its_first_record() -> None:
-    padded = padded_batch(Padding(), inputs_of([1, 3, 2]), np.array([2, 0]), 8)
+    padded = cutting.padded_batch(Padding(), inputs_of([1, 3, 2]), np.array([2, 0]), 8)
     assert jax.tree.map(np.shape, padded) == {"x": (4, 8, 2), "length": (4,)}
     assert padded["length"].tolist() == [2, 1, 2, 2]
     assert padded["x"][:, :, 0].sum(axis=1).tolist() == [6, 1, 6, 6]

@@ -42,8 +42,6 @@ def test_the_axis_begins_with_training_and_compiling_stands_apart():
     assert (line[:, 1] == 0.01).all() and gap.get_yscale() == "log"
     assert objective.get_xlim()[0] == 0 and objective.get_xlim()[1] < 10
     assert "90.0 of compiling" in objective.get_xlabel()
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words == ["primal", "dual", "certified", "estimated"]
 
 
 @pytest.mark.smoke
@@ -51,34 +49,26 @@ def test_several_trainings_share_a_picture():
     figure = js.plots.trace({"one": COURSE, "two": SimpleNamespace(trace=COURSE)})
     words = [text.get_text() for text in figure.legends[0].get_texts()]
     assert words == ["one", "two", "primal", "dual", "certified", "estimated"]
+    assert js.plots.trace(trace_of([])).axes[0].lines  # of no rounds
 
 
-@pytest.mark.parametrize(
-    "name, start", [("a.png", b"\x89PNG"), ("a.pdf", b"%PDF"), ("a.svg", b"<?xml")]
-)
-def test_a_path_saves_it(tmp_path, name, start):
-    path = tmp_path / "deep" / name
-    js.plots.trace(COURSE, path)
-    content = path.read_bytes()
-    assert content.startswith(start) and len(content) > 5000
-    assert [each.name for each in path.parent.iterdir()] == [name]
+def test_a_path_saves_it(tmp_path):
+    for name, start in (("a.png", b"\x89PNG"), ("a.pdf", b"%PDF"), ("a.svg", b"<?xml")):
+        path = tmp_path / name[2:] / name
+        js.plots.trace(COURSE, path)
+        content = path.read_bytes()
+        assert content.startswith(start) and len(content) > 5000
+        assert [each.name for each in path.parent.iterdir()] == [name]
 
 
-def test_a_training_of_no_rounds_is_an_empty_picture():
-    assert js.plots.trace(trace_of([])).axes[0].lines
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ((3,), "solution must be a Solution of fit, its trace, .* got int 3"),
-        (({},), "solution is an empty mapping"),
-        ((COURSE, "a.jpg"), r"path must end in .png, .pdf or .svg, got 'a.jpg'"),
-        ((COURSE, 4), r"path must end in .png, .pdf or .svg, got 4"),
-    ],
-)
-def test_refusals(arguments, message):
-    refused(message, js.plots.trace, *arguments)
+def test_refusals():
+    for message, *arguments in (
+        ("solution must be a Solution of fit, its trace, .* got int 3", 3),
+        ("solution is an empty mapping", {}),
+        (r"path must end in .png, .pdf or .svg, got 'a.jpg'", COURSE, "a.jpg"),
+        (r"path must end in .png, .pdf or .svg, got 4", COURSE, 4),
+    ):
+        refused(message, js.plots.trace, *arguments)
 
 
 def test_without_matplotlib_one_line_says_what_to_do(monkeypatch):

@@ -5,22 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.corpora.homologues import (
-    DECOYS,
-    LENGTH,
-    LETTERS,
-    PADDINGS,
-    generate_homologues,
-    letter_probabilities,
-    substituted,
-)
+from experiments.corpora import homologues as generator
 
 n = 400
 
 
-@pytest.fixture(scope="module", params=PADDINGS)
+@pytest.fixture(scope="module", params=generator.PADDINGS)
 def drawn(request):
-    return request.param, generate_homologues(np.random.default_rng(1), n, padding=request.param)
+    rng = np.random.default_rng(1)
+    return request.param, generator.generate_homologues(rng, n, padding=request.param)
 
 
 def homologues(data):
@@ -41,11 +34,11 @@ def steps(data, row):
 def test_letters_have_their_law(drawn):
     """P(c) = c / 210 for natives and decoys."""
     _, data = drawn
-    decoy = np.arange(DECOYS + 1) != data.homologue[:, None]
+    decoy = np.arange(generator.DECOYS + 1) != data.homologue[:, None]
     for letters in (data.natives, data.candidates[decoy]):
-        share = np.bincount(letters.ravel(), minlength=LETTERS) / letters.size
-        error = np.sqrt(letter_probabilities() / letters.size)
-        assert (np.abs(share - letter_probabilities()) < 5 * error).all()
+        share = np.bincount(letters.ravel(), minlength=generator.LETTERS) / letters.size
+        wanted = generator.letter_probabilities()
+        assert (np.abs(share - wanted) < 5 * np.sqrt(wanted / letters.size)).all()
 
 
 def test_pairs_match_or_substitute(drawn):
@@ -53,7 +46,7 @@ def test_pairs_match_or_substitute(drawn):
     _, data = drawn
     pairs = np.concatenate([steps(data, row)[0] for row in range(n)])
     match = pairs[:, 0] == pairs[:, 1]
-    assert (match | (pairs[:, 1] == substituted(pairs[:, 0]))).all()
+    assert (match | (pairs[:, 1] == generator.substituted(pairs[:, 0]))).all()
     assert abs(match.mean() - 1 / 3) < 5 * np.sqrt(2 / 9 / len(pairs))
 
 
@@ -69,7 +62,7 @@ def test_alignments_fit(drawn):
     begins = []
     for row in range(n):
         _, begin, end = steps(data, row)
-        assert max(end) <= LENGTH and min(begin) >= 0
+        assert max(end) <= generator.LENGTH and min(begin) >= 0
         begins.append(begin)
         if padding == "kept":
             start = begin[0]
@@ -79,11 +72,8 @@ def test_alignments_fit(drawn):
     assert np.array(begins)[:, 0].max() > 20
 
 
-def test_the_substitution_turns_around():
-    np.testing.assert_array_equal(substituted(np.array([0, 18, 19])), [1, 19, 0])
-
-
-def test_a_seed_repeats():
-    one, two = (generate_homologues(np.random.default_rng(3), 2) for _ in range(2))
+def test_a_seed_repeats_and_the_substitution_turns_around():
+    one, two = (generator.generate_homologues(np.random.default_rng(3), 2) for _ in range(2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(generator.substituted(np.array([0, 18, 19])), [1, 19, 0])

@@ -22,23 +22,17 @@ def _place(folder: Path, content: bytes, path: str = "a.txt") -> Path:
     return target
 
 
-def test_named_folder_comes_before_the_cache(folders, register) -> None:
-    """The cache serves only while the named folder lacks the file."""
+def test_named_folder_comes_before_the_cache(folders, register, monkeypatch) -> None:
+    """The cache serves only while the named folder lacks the file, or none is named."""
     register({"a.txt": b"alpha"})
     cached = _place(folders.cache, b"alpha")
     assert locate.find_file("toy", "a.txt") == cached
     named = _place(folders.named, b"alpha")
     assert locate.find_file("toy", "a.txt") == named
-
-
-def test_unset_variable_searches_the_cache_alone(folders, register, monkeypatch) -> None:
-    """An empty variable is as good as none."""
-    for value in (None, ""):
-        if value is None:
-            monkeypatch.delenv(locate.DATA_VARIABLE)
-        else:
-            monkeypatch.setenv(locate.DATA_VARIABLE, value)
-        assert locate.search_folders() == (folders.cache,)
+    monkeypatch.setenv(locate.DATA_VARIABLE, "")
+    assert locate.search_folders() == (folders.cache,)
+    monkeypatch.delenv(locate.DATA_VARIABLE)
+    assert locate.search_folders() == (folders.cache,)
 
 
 def test_missing_file_names_variable_and_command(folders, register) -> None:
@@ -47,14 +41,9 @@ def test_missing_file_names_variable_and_command(folders, register) -> None:
     with pytest.raises(CorpusMissing) as caught:
         locate.find_file("toy", "a.txt")
     assert isinstance(caught.value, FileNotFoundError)
-    message = str(caught.value)
-    for part in (
-        str(folders.named / "toy" / "a.txt"),
-        str(folders.cache / "toy" / "a.txt"),
-        "JAXSTRUCT_DATA",
-        "python third_party_data/fetch.py --corpus=toy",
-    ):
-        assert part in message
+    places = [str(folder / "toy" / "a.txt") for folder in (folders.named, folders.cache)]
+    fetch = "python third_party_data/fetch.py --corpus=toy"
+    assert all(part in str(caught.value) for part in (*places, "JAXSTRUCT_DATA", fetch))
 
 
 def test_wrong_file_is_an_error_even_if_the_cache_is_right(folders, register) -> None:
@@ -64,9 +53,8 @@ def test_wrong_file_is_an_error_even_if_the_cache_is_right(folders, register) ->
     wrong = _place(folders.named, b"alphx")
     with refused("fetch it again", error=ChecksumMismatch) as caught:
         locate.find_file("toy", "a.txt")
-    assert str(wrong) in str(caught.value)
-    assert hashlib.sha256(b"alphx").hexdigest() in str(caught.value)
-    assert hashlib.sha256(b"alpha").hexdigest() in str(caught.value)
+    digests = [hashlib.sha256(content).hexdigest() for content in (b"alphx", b"alpha")]
+    assert all(part in str(caught.value) for part in (str(wrong), *digests))
 
 
 def test_verified_once_a_process_until_it_changes(folders, register, monkeypatch) -> None:
@@ -108,48 +96,36 @@ def _table_rows(columns: int) -> set[tuple[str, ...]]:
     return {row for row in rows if len(row) == columns and not row[0].startswith(("---", "corpus"))}
 
 
-@pytest.mark.parametrize(("corpus", "entry"), FILES)
-def test_file_is_fully_described(corpus: registry.Corpus, entry: registry.CorpusFile) -> None:
+def test_files_are_fully_described() -> None:
     """A whole checksum, a size, and either a pinned address or words on the packing."""
-    assert re.fullmatch(r"[0-9a-f]{64}", entry.sha256)
-    assert entry.bytes > 0
-    if entry.url is None:
-        assert f"{corpus.name}/{entry.path}" in corpus.packing
-        assert "JAXSTRUCT_DATA" in corpus.packing
-    else:
-        assert corpus.packing == ""
-        assert re.fullmatch(
-            r"https://raw\.githubusercontent\.com/[\w-]+/[\w-]+/[0-9a-f]{40}/\S+", entry.url
-        )
-        assert entry.url.endswith("/" + entry.path)
+    pinned = r"https://raw\.githubusercontent\.com/[\w-]+/[\w-]+/[0-9a-f]{40}/\S+"
+    for corpus, entry in FILES:
+        assert re.fullmatch(r"[0-9a-f]{64}", entry.sha256) and entry.bytes > 0
+        if entry.url is None:
+            assert f"{corpus.name}/{entry.path}" in corpus.packing
+            assert "JAXSTRUCT_DATA" in corpus.packing
+        else:
+            assert corpus.packing == "" and re.fullmatch(pinned, entry.url)
+            assert entry.url.endswith("/" + entry.path)
 
 
 def test_readme_lists_every_file_and_no_other() -> None:
-    """The second table of the README is the registry's files."""
-    listed = {
-        (
-            f"`{corpus.name}`",
-            f"`{entry.path}`",
-            str(entry.bytes),
-            f"`{entry.sha256}`",
-            f"[by script]({address})" if address else "by hand",
-        )
-        for corpus, entry in FILES
-        for address in [entry.url or (corpus.origin and corpus.origin.url)]
-    }
-    corpora = {
+    """Its second table is the registry's files; who has to place one by hand reads the words of
+    the error."""
+    rows = {
         (f"`{corpus.name}`", corpus.title, corpus.source, corpus.licence, corpus.use)
         for corpus in registry.CORPORA.values()
     }
-    assert _table_rows(5) == listed | corpora
-
-
-def test_readme_repeats_the_packing() -> None:
-    """Who has to place a file by hand reads the same words as in the error."""
+    for corpus, entry in FILES:
+        address = entry.url or (corpus.origin and corpus.origin.url)
+        way = f"[by script]({address})" if address else "by hand"
+        own = corpus.name, entry.path, entry.sha256
+        name, path, digest = (f"`{each}`" for each in own)
+        rows.add((name, path, str(entry.bytes), digest, way))
+    assert _table_rows(5) == rows
     text = README.read_text(encoding="utf-8")
-    for corpus in registry.CORPORA.values():
-        if corpus.packing:
-            assert f"- `{corpus.name}`: {corpus.packing}\n" in text
+    packed = [corpus for corpus in registry.CORPORA.values() if corpus.packing]
+    assert all(f"- `{corpus.name}`: {corpus.packing}\n" in text for corpus in packed)
 
 
 def test_unknown_names_list_the_known_ones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,13 +31,12 @@ def _equal(a: OcrWords, b: OcrWords) -> bool:
     return all(x.dtype == y.dtype and np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-@pytest.mark.parametrize("end", ["\t\n", "\n", "\t\r\n"])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gz"])
-def test_letter_data(end: str, pack: Callable, tmp_path: Path) -> None:
+def test_letter_data(tmp_path: Path) -> None:
     """Pixels, letters, words and folds come back as they were written."""
     path = tmp_path / "letter.data"
-    path.write_bytes(pack(letter_data(letter_lines(_words()), end)))
-    assert _equal(read_letter_data(path), _words())
+    for pack, end in itertools.product((bytes, gzip.compress), ("\t\n", "\n", "\t\r\n")):
+        path.write_bytes(pack(letter_data(letter_lines(_words()), end)))
+        assert _equal(read_letter_data(path), _words())
 
 
 def _changed(line: int, field: int, value: str) -> Callable:
@@ -69,18 +69,11 @@ def test_malformed_letter_data(change: Callable, message: str, tmp_path: Path) -
 
 
 def _packed(words: OcrWords) -> dict[str, np.ndarray]:
+    pixels, letters, offsets, folds = words
     return {
-        "pixels_packed": np.packbits(words.pixels, axis=1),
-        "letters": words.letters.astype(np.uint8),
-        "offsets": words.offsets.astype(np.int32),
-        "fold": words.folds.astype(np.uint8),
-    }
-
-
-def test_packed(tmp_path: Path) -> None:
-    path = tmp_path / "own.npz"
-    np.savez(path, **_packed(_words(1)))
-    assert _equal(load_ocr_letters(path), _words(1))
+        "pixels_packed": np.packbits(pixels, axis=1), "letters": letters.astype(np.uint8),
+        "offsets": offsets.astype(np.int32), "fold": folds.astype(np.uint8),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -98,13 +91,16 @@ def test_packed(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_packed(name: str, value, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.npz"
+    np.savez(path, **_packed(_words()))
+    assert _equal(load_ocr_letters(path), _words())
     arrays = _packed(_words()) | {name: value}
-    np.savez(tmp_path / "own.npz", **{k: v for k, v in arrays.items() if v is not None})
-    refused(message, load_ocr_letters, tmp_path / "own.npz", error=MalformedFile)
+    np.savez(path, **{k: v for k, v in arrays.items() if v is not None})
+    refused(message, load_ocr_letters, path, error=MalformedFile)
 
 
-def test_real_corpus(require_corpus, tmp_path: Path) -> None:
-    """The counts of the source; the same words back from a letter.data written of them."""
+def test_real_corpus(require_corpus) -> None:
+    """The counts of the source; `test_fetching` writes and reads its letter.data."""
     require_corpus("ocr_letters", "ocr_letters.npz")
     words = load_ocr_letters()
     assert words.pixels.shape == (52152, 128) and set(np.unique(words.pixels)) == {0, 1}
@@ -113,8 +109,3 @@ def test_real_corpus(require_corpus, tmp_path: Path) -> None:
     assert len(lengths) == 6877 and lengths.min() == 3 and lengths.max() == 14
     spelled = "".join(LETTERS[i] for i in words.letters[: lengths[0]])
     assert spelled == "ommanding"
-    path = tmp_path / "letter.data"
-    end = words.offsets[500]
-    part = OcrWords(words.pixels[:end], words.letters[:end], words.offsets[:501], words.folds[:500])
-    path.write_bytes(letter_data(letter_lines(part)))
-    assert _equal(read_letter_data(path), part)

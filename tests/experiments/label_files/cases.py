@@ -39,11 +39,5 @@ def saved(folder: Path, name: str) -> str:
 
 def labelled(model: str, *sources: Any, **options: Any) -> command.Run:
     """A run of the command without files of its own beside those asked for."""
-    given = command.Options(
-        model=model,
-        input=tuple(map(str, sources)),
-        compilation_cache=False,
-        batch=4,
-        progress=False,
-    )
-    return command.run(given.replace(**options))
+    own = {"input": tuple(map(str, sources)), "batch": 4, "compilation_cache": False}
+    return command.run(command.Options(model=model, progress=False, **(own | options)))

@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pytest
 
 from experiments.label_files import formats
-from experiments.label_files.formats import (
-    FORMATS,
-    NOTHING,
-    Item,
-    Reading,
-    check_writable,
-    format_of,
-)
+from experiments.label_files.formats import FORMATS, NOTHING, Item, Reading
 from experiments.lib.reading import Line
 from jaxstruct.models import BadRecord
 from jaxstruct.trees.phrases.bracketing import read_tree
 from tests.experiments.label_files.cases import model_of
+from tests.lib.refusals import refused
 
 
 def read(format: str, text: str, output_type: str = "multiclass", **options) -> list[Item]:
@@ -134,18 +127,20 @@ def test_lines_are_labels_trees_or_rows() -> None:
 
 def test_a_format_is_told_by_the_end_of_a_name_or_by_the_model() -> None:
     chain, rows, pairs = map(model_of, ("chain", "multiclass", "pairwise_alignment"))
-    assert format_of("A.CONLL.gz", chain, "auto") == format_of("-", chain, "auto") == "conll"
-    assert format_of("a.svm", rows, "auto") == "svmlight"
-    assert format_of("a.x", rows, "auto") == "jsonl" and format_of("a", pairs, "auto") == "pairs"
-    assert format_of("a.svm", rows, "words") == "words"
-    with pytest.raises(ValueError, match="a.svm is read as svmlight.*--format=conll or jsonl or w"):
-        format_of("a.svm", chain, "auto")
-    with pytest.raises(ValueError, match="read as conll, which does not serve a model of multicl"):
-        format_of("a.conll", rows, "auto")
+    for name, model, asked, found in (
+        ("A.CONLL.gz", chain, "auto", "conll"), ("-", chain, "auto", "conll"),
+        ("a.svm", rows, "auto", "svmlight"), ("a.x", rows, "auto", "jsonl"),
+        ("a", pairs, "auto", "pairs"), ("a.svm", rows, "words", "words"),
+    ):  # fmt: skip
+        assert formats.format_of(name, model, asked) == found
+    wrong = "a.svm is read as svmlight.*--format=conll or jsonl or w"
+    refused(wrong, formats.format_of, "a.svm", chain, "auto")
+    wrong = "read as conll, which does not serve a model of multicl"
+    refused(wrong, formats.format_of, "a.conll", rows, "auto")
 
 
 def test_labels_that_lines_cannot_hold_are_refused() -> None:
-    check_writable(Reading(model_of("chain")), "jsonl")
-    with pytest.raises(ValueError, match=r"label \('B', 1\) of the model cannot be written as con"):
-        check_writable(Reading(model_of("chain")), "conll")
-    check_writable(Reading(model_of("multi_label")), "words")
+    formats.check_writable(Reading(model_of("chain")), "jsonl")
+    wrong = r"label \('B', 1\) of the model cannot be written as con"
+    refused(wrong, formats.check_writable, Reading(model_of("chain")), "conll")
+    formats.check_writable(Reading(model_of("multi_label")), "words")

@@ -10,6 +10,7 @@ from experiments.label_files.formats import Reading
 from experiments.label_files.labelling import Counts, Job, is_done, label_files
 from jaxstruct.data.errors import MalformedFile
 from tests.experiments.label_files.cases import model_of
+from tests.lib.refusals import refused
 
 GOOD = '["word=x"]\n["word=y"]\n'
 
@@ -23,9 +24,7 @@ def job_of(tmp_path, name: str, content: str | bytes = GOOD) -> Job:
 
 
 def names(tmp_path) -> list[str]:
-    return sorted(path.name for path in (tmp_path / "out").glob("*")) if (
-        tmp_path / "out"
-    ).exists() else []  # fmt: skip
+    return sorted(path.name for path in (tmp_path / "out").glob("*"))
 
 
 def test_files_of_any_size_share_a_stream(tmp_path) -> None:
@@ -77,8 +76,8 @@ def test_a_file_is_done_until_it_or_the_model_or_an_option_changes(tmp_path) -> 
 def test_an_error_while_reading_leaves_whole_files_alone(tmp_path) -> None:
     jobs = [job_of(tmp_path, "a"), job_of(tmp_path, "b.gz", b"no gzip"), job_of(tmp_path, "c")]
     done: list = []
-    with pytest.raises(MalformedFile, match="b.gz:1: the packed file is damaged"):
-        label_files(model_of("multiclass"), jobs, done=done)
+    message, model = "b.gz:1: the packed file is damaged", model_of("multiclass")
+    refused(message, label_files, model, jobs, done=done, error=MalformedFile)
     assert [job for job, _ in done] == jobs[:1]
     assert names(tmp_path) == ["a.labelled", "a.labelled.done.json"]
 

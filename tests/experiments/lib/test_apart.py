@@ -41,11 +41,8 @@ class Process:
 
 @pytest.fixture
 def waits(monkeypatch):
-    def set_waits(*waits):
-        Process.waits = list(waits)
-
     monkeypatch.setattr(apart.subprocess, "Popen", Process)
-    return set_waits
+    return lambda *waits: setattr(Process, "waits", list(waits))
 
 
 @pytest.mark.parametrize("command, options", [
@@ -62,7 +59,7 @@ def test_it_is_started_with_all_the_flags(waits, tmp_path, command, options):
     assert parsed_options(type(options), *line[3:]) == options
 
 
-def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path):
+def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path, monkeypatch):
     """A file that an older run left is taken away before the process starts."""
     path = tmp_path / "part.stopped.json"
 
@@ -74,10 +71,9 @@ def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path):
 
     path.write_text("older")
     waits(KeyboardInterrupt(), 130)
-    options = RankingOptions(output=str(tmp_path))
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped, match="part.stopped.json"):
-        patch.setattr(apart.subprocess, "Popen", Keeping)
-        apart.run_apart(options, "part")
+    monkeypatch.setattr(apart.subprocess, "Popen", Keeping)
+    with pytest.raises(Stopped, match="part.stopped.json"):
+        apart.run_apart(RankingOptions(output=str(tmp_path)), "part")
 
 
 @pytest.mark.parametrize("late", [False, True])

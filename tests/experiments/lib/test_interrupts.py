@@ -81,18 +81,14 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    "stream, enabled, writes",
-    [
-        (io.StringIO(), None, False),
-        (io.StringIO(), True, True),
-        (Terminal(), None, True),
-        (Terminal(), False, False),
-    ],
-)
+STREAMS = ((io.StringIO(), None, 0), (io.StringIO(), True, 1), (Terminal(), None, 1),
+           (Terminal(), False, 0))  # fmt: skip
+
+
+@pytest.mark.parametrize("stream, enabled, writes", STREAMS)
 def test_quiet_unless_a_terminal_or_forced(stream, enabled, writes):
     with training_progress(100, "C = 1", enabled, stream=stream) as update:
-        update(SimpleNamespace(passes=1, primal=2.0, dual=1.0, gap=1.0))
+        update(PASSED)
     assert bool(stream.getvalue()) == writes
     assert ("\r" in stream.getvalue()) == (writes and stream.isatty())
 

@@ -21,16 +21,14 @@ SENTENCES = (
 )
 
 
-@pytest.mark.parametrize("width", [6, 9])
-def test_a_sparse_matrix_is_the_dense_one(width):
+def test_a_sparse_matrix_is_the_dense_one():
     random = np.random.default_rng(0)
     x = random.normal(size=(7, 6)) * (random.random((7, 6)) < 0.5)
     x[3] = 0  # a row without features
-    matrix = sparse_matrix(from_scipy(scipy.sparse.csr_matrix(x)), width)
-    assert matrix.shape == (7, width) and matrix.dtype == np.float64
-    assert matrix.nnz == np.count_nonzero(x)
-    right = random.normal(size=(width, 2))
-    np.testing.assert_allclose(matrix @ right, x @ right[:6], rtol=0, atol=1e-15)
+    for width in (6, 9):
+        matrix = sparse_matrix(from_scipy(scipy.sparse.csr_matrix(x)), width)
+        assert matrix.dtype == np.float64 and matrix.nnz == np.count_nonzero(x)
+        np.testing.assert_array_equal(matrix.toarray(), np.pad(x, ((0, 0), (0, width - 6))))
 
 
 def _overlapping(n=40, d=6, k=4):

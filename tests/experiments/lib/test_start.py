@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import signal
 import subprocess
 import sys
 import tomllib
@@ -46,17 +45,16 @@ def started(monkeypatch):
 
 
 @pytest.mark.smoke
-def test_run_gets_the_options(started):
+def test_run_gets_the_options_and_help_tells_of_them(started, capsys):
     seen = []
     assert started("--count=5", run=seen.append) == 0
     assert seen == [Options(count=5)]
-
-
-def test_help_tells_of_the_command_and_its_flags(started, capsys):
+    assert started(run=None, main=lambda options: 7) == 7
     assert started("--help", run=None) == 1  # as absl has it
     printed = capsys.readouterr().out
-    assert printed.startswith("\nA command.") or printed.startswith("A command.")
-    assert "--count: How many." in printed
+    assert printed.lstrip().startswith("A command.") and "--count: How many." in printed
+    assert started("here", run=None) == 2
+    assert capsys.readouterr().err == "made_up: unexpected arguments ['here']\n"
 
 
 def test_a_bug_shows_its_traceback(started):
@@ -80,38 +78,30 @@ def test_a_part_that_failed_has_told_why(started, capsys):
 
 def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
     monkeypatch.delenv(start.PART, raising=False)
-    assert started(run=raising(KeyboardInterrupt())) == 130
-    assert capsys.readouterr().err == "stopped: nothing was kept\n"
-    assert started(run=raising(KeyboardInterrupt("stopped: kept in x.json"))) == 130
-    assert capsys.readouterr().err == "stopped: kept in x.json\n"
     noted = KeyboardInterrupt()
     noted.add_note("run.npz holds this run after round 3")
-    assert started(run=raising(noted)) == 130
-    assert capsys.readouterr().err == "run.npz holds this run after round 3\n"
+    for error, said in (
+        (KeyboardInterrupt(), "stopped: nothing was kept"),
+        (KeyboardInterrupt("stopped: kept in x.json"), "stopped: kept in x.json"),
+        (noted, "run.npz holds this run after round 3"),
+    ):
+        assert started(run=raising(error)) == 130
+        assert capsys.readouterr().err == f"{said}\n"
     monkeypatch.setenv(start.PART, "1")
     assert started(run=raising(KeyboardInterrupt())) == 130
     assert not capsys.readouterr().err
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_a_training(tmp_path, number, code):
-    """A program of its own, stopped when it has reported its progress.
-
-    A shell that starts the tests in the background has them ignore Ctrl-C, and their children, too.
-    """
-
-    def heed() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
+def test_a_signal_stops_a_training(tmp_path):
+    """A program of its own, stopped when it has reported its progress; Ctrl-C takes the same way
+    from `lib.interrupts` on."""
     command = [sys.executable, "-m", "experiments.digits", f"--output={tmp_path}", "--progress"]
-    with subprocess.Popen(
-        command, cwd=record.ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed
-    ) as program:
+    with subprocess.Popen(command, cwd=record.ROOT, stderr=subprocess.PIPE, text=True) as program:
         begun = program.stderr.readline()
-        program.send_signal(number)
+        program.terminate()
         printed = begun + program.communicate(timeout=120)[1]
-    assert program.returncode == code
+    assert program.returncode == 143
     assert printed.splitlines()[-1].startswith("stopped: ")
     # Where it came in a callback of the interpreter, that is printed first: see lib.interrupts.
     assert printed.count("Traceback") == printed.count("Exception ignored")
@@ -123,12 +113,3 @@ def test_the_package_installs_no_commands():
     patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
     assert fnmatch.filter(["jaxstruct", "jaxstruct.data"], patterns[0]) and len(patterns) == 1
     assert not any(fnmatch.fnmatch(name, patterns[0]) for name in ("experiments", "tests"))
-
-
-def test_main_decides_the_exit_code(started):
-    assert started(run=None, main=lambda options: 7) == 7
-
-
-def test_arguments_that_are_no_flags_are_refused(started, capsys):
-    assert started("here", run=None) == 2
-    assert capsys.readouterr().err == "made_up: unexpected arguments ['here']\n"

@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from experiments.machines.kernel_dependency_estimation import (
-    RATIOS,
-    Cokriging,
-    fit_cokriging,
-    fit_kernel_dependency,
-    predict_kernel_dependency,
-)
+from experiments.machines import kernel_dependency_estimation as kde
+from experiments.machines.kernel_dependency_estimation import RATIOS, Cokriging, fit_cokriging
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(9, 3))
@@ -53,13 +48,13 @@ def test_it_is_the_process_of_the_whole_kronecker_product(own_noise: bool) -> No
     signs = np.sign(np.sum(process.machine.targets * (CENTRED @ AXES), axis=0))
     np.testing.assert_allclose(found * signs, mean @ AXES, atol=1e-8)
     nearest = ((mean[:, None] - CENTRED) ** 2).sum(-1).argmin(1)
-    np.testing.assert_array_equal(predict_kernel_dependency(process.machine, ACROSS), nearest)
+    np.testing.assert_array_equal(kde.predict_kernel_dependency(process.machine, ACROSS), nearest)
 
 
 def test_autokrigeability_with_one_ratio_it_is_the_ridge_regression() -> None:
     process = fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=False)
     (ratio,) = set(process.ratios)
-    ridge = fit_kernel_dependency(GRAM, OUTPUT_GRAM, ratio)
+    ridge = kde.fit_kernel_dependency(GRAM, OUTPUT_GRAM, ratio)
     np.testing.assert_allclose(process.machine.coefficients, ridge.coefficients, atol=1e-9)
     own = fit_cokriging(GRAM, OUTPUT_GRAM)
     assert own.evidence > process.evidence and own.ratios.max() > 3 * own.ratios.min()

@@ -8,12 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.machines.hidden_markov import (
-    HiddenMarkov,
-    decode,
-    fit_hidden_markov,
-    sentence_potentials,
-)
+from experiments.machines import hidden_markov
+from experiments.machines.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from jaxstruct import Ragged, ragged
 from jaxstruct.chains.potentials import score_labels
 
@@ -41,32 +37,30 @@ def probability(model: HiddenMarkov, x: np.ndarray, y: np.ndarray) -> float:
 
 def test_counts_by_hand_with_the_laplace_correction() -> None:
     model = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=1)
-    np.testing.assert_allclose(np.exp(model.start), [3 / 5, 2 / 5], rtol=1e-6)
-    expected = [[1 / 6, 2 / 6], [2 / 6, 2 / 6]]
-    np.testing.assert_allclose(np.exp(model.transitions), expected, rtol=1e-6)
-    np.testing.assert_allclose(np.exp(model.stop), [3 / 6, 2 / 6], rtol=1e-6)
-    shares = np.array([[3, 2, 1, 1], [1, 3, 2, 1]]) / 7
-    np.testing.assert_allclose(np.exp(model.emissions), shares, rtol=1e-6)
+    expected = HiddenMarkov(
+        np.array([3, 2]) / 5, np.array([[1, 2], [2, 2]]) / 6, np.array([3, 2]) / 6,
+        np.array([[3, 2, 1, 1], [1, 3, 2, 1]]) / 7,
+    )  # fmt: skip
+    for found, shares in zip(model, expected, strict=True):
+        np.testing.assert_allclose(np.exp(found), shares, rtol=1e-6)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 1.0])
-def test_the_count_of_the_slides(smoothing: float) -> None:
+def test_the_count_of_the_slides() -> None:
     """a_ij is a share of the transitions from i: the last label of a sequence counts for none."""
-    model = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=smoothing, stop=False)
-    shares = [[0, 1], [1 / 2, 1 / 2]] if smoothing == 0 else [[1 / 3, 2 / 3], [1 / 2, 1 / 2]]
-    np.testing.assert_allclose(np.exp(model.transitions), shares, rtol=1e-6)
-    np.testing.assert_array_equal(model.stop, np.zeros(S))
-    ends = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=smoothing)
-    np.testing.assert_array_equal(model.start, ends.start)
-    np.testing.assert_array_equal(model.emissions, ends.emissions)
+    for smoothing, first in ((0.0, [0, 1]), (1.0, [1 / 3, 2 / 3])):
+        model = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=smoothing, stop=False)
+        np.testing.assert_allclose(np.exp(model.transitions), [first, [0.5, 0.5]], rtol=1e-6)
+        ends = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=smoothing)
+        same = ends._replace(transitions=model.transitions, stop=np.zeros(S))
+        jax.tree.map(np.testing.assert_array_equal, model, same)
 
 
 def test_probabilities_of_one_length_sum_to_one_without_stops() -> None:
     model = fit_hidden_markov(*random_corpus(1), V, S, smoothing=0.5, stop=False, dtype="float64")
     for length in (1, 2, 3):
-        every = itertools.product(itertools.product(range(V + 1), repeat=length), repeat=1)
-        labels = list(itertools.product(range(S), repeat=length))
-        total = sum(np.exp(probability(model, x, y)) for (x,) in every for y in labels)
+        symbols, labels = (itertools.product(range(k), repeat=length) for k in (V + 1, S))
+        pairs = itertools.product(symbols, labels)
+        total = sum(np.exp(probability(model, x, y)) for x, y in pairs)
         np.testing.assert_allclose(total, 1, rtol=1e-12)
 
 
@@ -138,7 +132,7 @@ def test_the_potentials_score_the_joint_probability(x64: None) -> None:
 
     @jax.jit
     def scored(model: HiddenMarkov, x: np.ndarray, y: np.ndarray) -> jax.Array:
-        potentials = sentence_potentials(model, x)
+        potentials = hidden_markov.sentence_potentials(model, x)
         assert potentials.emissions.shape == (T, S) and potentials.emissions.dtype == "float64"
         return score_labels(potentials, y, 3)
 

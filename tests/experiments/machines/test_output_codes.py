@@ -7,14 +7,11 @@ import pytest
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC
 
+from experiments.machines import output_codes
 from experiments.machines.binary import decision_values
 from experiments.machines.output_codes import (
     all_pairs_code,
     decode_code,
-    decode_largest,
-    fit_output_code,
-    is_code,
-    one_against_all_code,
     random_code,
     row_distances,
 )
@@ -29,19 +26,19 @@ NEW = CENTRES[Y] + RNG.normal(size=(N, D))
 
 
 def test_codes_of_the_thesis():
-    one = one_against_all_code(3)
+    one = output_codes.one_against_all_code(3)
     assert one.tolist() == [[1, -1, -1], [-1, 1, -1], [-1, -1, 1]]
     pairs = all_pairs_code(4)
     assert pairs.shape == (4, 6) and pairs.T.tolist()[1] == [1, 0, -1, 0]
     assert np.all((pairs != 0).sum(0) == 2) and np.all(pairs.sum(0) == 0)
-    assert is_code(pairs) and not is_code(pairs[[0, 1, 1]])
+    assert output_codes.is_code(pairs) and not output_codes.is_code(pairs[[0, 1, 1]])
 
 
 def test_random_codes_are_codes_of_distant_rows_and_repeat():
     code = random_code(8, 15, seed=1)
     np.testing.assert_array_equal(code, random_code(8, 15, seed=1))
     assert not np.array_equal(code, random_code(8, 15, seed=2))
-    assert is_code(code) and np.all(code != 0)
+    assert output_codes.is_code(code) and np.all(code != 0)
     slow = [[sum((1 - a * b) / 2 for a, b in zip(r, s, strict=True)) for s in code] for r in code]
     np.testing.assert_allclose(row_distances(code), slow)
     draws = [np.random.default_rng(s).choice([-1, 1], (8, 15)) for s in range(20)]
@@ -87,13 +84,14 @@ def test_votes_and_the_largest_value():
         np.add.at(votes, (np.arange(50), np.where(values[:, m] > 0, r, s)), 1)
     np.testing.assert_array_equal(decode_code(all_pairs_code(4), values), votes.argmax(1))
     np.testing.assert_array_equal(
-        decode_code(one_against_all_code(6), values, "linear"), decode_largest(values)
+        decode_code(output_codes.one_against_all_code(6), values, "linear"),
+        output_codes.decode_largest(values),
     )
-    assert decode_largest(np.array([[1.0, 2.0, 2.0]])).tolist() == [1]
+    assert output_codes.decode_largest(np.array([[1.0, 2.0, 2.0]])).tolist() == [1]
 
 
 def test_all_pairs_agree_with_another_program(x64):
-    ours = fit_output_code(X, Y, all_pairs_code(K), "svm1", 3.0 * N, dtype="float64",
+    ours = output_codes.fit_output_code(X, Y, all_pairs_code(K), "svm1", 3.0 * N, dtype="float64",
                            tolerance=1e-9)  # fmt: skip
     other = OneVsOneClassifier(SVC(kernel="linear", C=3.0, tol=1e-9)).fit(X, Y)
     for m, machine in enumerate(other.estimators_):
@@ -107,19 +105,15 @@ def test_all_pairs_agree_with_another_program(x64):
 
 @pytest.mark.thorough
 def test_every_code_learns(x64):
-    errors = {}
-    for name, code in (
-        ("all", one_against_all_code(K)), ("pairs", all_pairs_code(K)),
-        ("random", random_code(K, 7, 1)),
-    ):  # fmt: skip
-        found = fit_output_code(X, Y, code, "svm2", 1.0 * N)
+    one = output_codes.one_against_all_code(K)
+    for name, code in (("all", one), ("pairs", all_pairs_code(K)), ("r", random_code(K, 7, 1))):
+        found = output_codes.fit_output_code(X, Y, code, "svm2", 1.0 * N)
         values = decision_values(found, NEW)
-        rules = ("linear",) if name == "all" else ("hamming", "hinge", "linear")
-        for rule in rules:
-            errors[name, rule] = np.mean(decode_code(code, values, rule) != Y)
-    assert max(errors.values()) < 0.45 < 0.75, errors
+        for rule in ("linear",) if name == "all" else ("hamming", "hinge", "linear"):
+            assert np.mean(decode_code(code, values, rule) != Y) < 0.45, (name, rule)
 
 
 def test_what_no_machine_can_learn_is_refused():
-    refused(r"signs\[:, 1\] has no -1", fit_output_code, X, np.minimum(Y, 1), all_pairs_code(3))
+    fit, pairs = output_codes.fit_output_code, all_pairs_code(3)
+    refused(r"signs\[:, 1\] has no -1", fit, X, np.minimum(Y, 1), pairs)
     refused("machines is 1: none of 100", random_code, 3, 1)

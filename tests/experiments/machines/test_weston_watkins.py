@@ -93,7 +93,6 @@ def test_a_block_is_solved_exactly(x64):
 def test_single_precision_and_a_run_that_is_cut_short():
     found = fit_weston_watkins(make("float32"), X, Y, "svm1", 30.0)
     assert found.status is Status.CONVERGED and found.gap <= 1e-3 * found.primal
-    assert "planes=" in repr(found) and "\n" not in repr(found)
     short = fit_weston_watkins(make("float32"), X, Y, "svm1", 1e6, max_passes=5)
     assert short.status is Status.PASS_LIMIT and short.passes == 5
     assert short.gap > 1e-3 * short.primal

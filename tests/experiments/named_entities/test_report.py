@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_1samp
 
+from experiments.named_entities import report
 from experiments.named_entities.command import Options
-from experiments.named_entities.report import (
-    CHOSEN,
-    PAPER_SVM,
-    Row,
-    differences,
-    table_three,
-    table_two,
-)
+from experiments.named_entities.report import CHOSEN, PAPER_SVM, Row, table_three, table_two
 from jaxstruct import Status
 from tests.experiments.named_entities.cases import corpora
 
@@ -26,11 +20,11 @@ def measured_fold(error, **numbers):
 
 
 def test_table_3_shows_the_paper_beside_the_means(sentences):
-    folds = [
-        {"constraints": count, "support": 20, "average_loss": loss, "status": Status.EPSILON}
-        for count, loss in ((100, 1.1), (110, 1.3))
-    ]
-    folds = tuple(measured_fold(error, **fold) for error, fold in zip((4, 6), folds, strict=True))
+    solved = {"support": 20, "status": Status.EPSILON}
+    folds = tuple(
+        measured_fold(error, constraints=count, average_loss=loss, **solved)
+        for error, count, loss in ((4, 100, 1.1), (6, 110, 1.3))
+    )
     rows = [
         Row("SVM", "", "degree 2", C, form, True, folds) for form in PAPER_SVM for C in ("1/n", "1")
     ]
@@ -51,18 +45,19 @@ def test_table_3_shows_the_paper_beside_the_means(sentences):
 
 def test_differences_are_tested_over_folds_and_sentences(sentences):
     """Five sentences of one fold, all better by a token: 2 of 32 draws of signs are as far off."""
-    ours = tuple(measured_fold(error, wrong=wrong) for error, wrong in (
-        (4.0, [0, 1, 0]), (5.0, [0, 2]), (6.0, [1]),
-    ))  # fmt: skip
-    theirs = tuple(measured_fold(error, wrong=wrong) for error, wrong in (
-        (5.0, [1, 2, 1]), (6.5, [0, 3]), (8.0, [2]),
-    ))  # fmt: skip
+    ours, theirs = (
+        tuple(measured_fold(error, wrong=wrong) for error, wrong in folds)
+        for folds in (
+            ((4.0, [0, 1, 0]), (5.0, [0, 2]), (6.0, [1])),
+            ((5.0, [1, 2, 1]), (6.5, [0, 3]), (8.0, [2])),
+        )
+    )
     rows = [
         Row("SVM", "", "degree 2", CHOSEN, "svm2", True, ours),
         Row("SVM", "", "degree 2", "1/n", "svm2", True, theirs),
         Row("CRF", "", "linear", CHOSEN, None, True, theirs),
     ]
-    (line,) = differences(Options(), rows).rows
+    (line,) = report.differences(Options(), rows).rows
     assert line[:3] == ["CRF", "linear", "-1.50 ± 0.50"]
     assert line[3] == pytest.approx(ttest_1samp([-1, -1.5, -2], 0).pvalue)
     assert line[4:7] == ["3 of 3", 0.25, "5, 0"] and line[7] == pytest.approx(2 / 32)
