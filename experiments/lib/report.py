@@ -111,7 +111,6 @@ __all__ = [
     "Row",
     "Table",
     "mean_text",
-    "measured_number",
     "render",
     "rows_table",
     "spread_text",
@@ -351,17 +350,6 @@ def spread_text(values: Sequence[float | None], decimals: int = 2) -> str | None
 
 def _is_number(cell: Any) -> bool:
     return isinstance(cell, str) and _PLAIN.fullmatch(cell) is not None
-
-
-def measured_number(cell: Any) -> tuple[float, float | None] | None:
-    """(number, what stands after ±) of a cell; None where it is no number."""
-    cell = _python(cell)
-    if isinstance(cell, str):
-        if spread := _SPREAD.fullmatch(cell):
-            return float(_digits(spread[1])), float(_digits(spread[2]))
-        return (float(_digits(cell)), None) if _is_number(cell) else None
-    plain = isinstance(cell, int | float) and not isinstance(cell, bool) and not _is_missing(cell)
-    return (float(cell), None) if plain else None
 
 
 def _digits(text: str) -> str:
