@@ -107,6 +107,8 @@ def test_the_objective_is_as_defined_and_never_rises(seed: int, dtype: str) -> N
     course = trace.objective[~trace.warm]
     assert found.status is js.Status.CONVERGED
     assert (np.diff(course) <= 0).all() and len(course)
+    moved = (trace.changed > 0) & ~trace.warm  # better completions take off what they gain
+    assert moved.any() and (trace.objective[moved] < trace.primal[moved]).all()
     assert found.primal == pytest.approx(objective(own, found.weights), rel=1e-5)
     assert found.details.critical_gap <= 1e-3 * found.primal
     fresh = Truth(found.details.completions, data.outputs.known)
