@@ -1,4 +1,4 @@
-"""Random fields, of trees and kernels too, against enumeration of all outputs and SciPy."""
+"""Random fields, of kernels too, against enumeration of all outputs and SciPy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.tree_util import Partial
-from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import jaxstruct as js
@@ -34,14 +32,13 @@ from jaxstruct.chains.structure import Constraints, chain, chain_potentials
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Inference
 from jaxstruct.graphs import graph_labelling, with_log_loss
-from jaxstruct.kernels import gaussian, gram_matrix, linear
+from jaxstruct.kernels import linear
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.trees.structure import grammar_potentials, weighted_grammar
+from jaxstruct.trees.structure import grammar_potentials
 from tests.baselines.enumeration import Enumerated
 from tests.baselines.sequences import BARRED, PLAIN, RICH, Sequences, flat, like, random_sequences
 from tests.chains.structure_cases import allowed, kernel_token_inputs
 from tests.lib.refusals import refused
-from tests.trees import structure_cases as cases
 
 SMALL = random_sequences(0, n=8, T=4, d=3, S=3)
 
@@ -212,26 +209,6 @@ def test_the_difference_of_log_z_and_the_score_keeps_its_digits() -> None:
     assert abs(float(fine) - truth) <= 2e-5 < 1e-4 < abs(float(coarse) - truth)
 
 
-def _log_loss(theta: jax.Array, y: jax.Array) -> jax.Array:
-    return jax.nn.logsumexp(theta) - theta[y]
-
-
-@pytest.mark.thorough
-def test_any_structure_with_a_log_loss_logistic_regression() -> None:
-    random = np.random.default_rng(7)
-    x, y = random.normal(size=(30, 4)).astype(np.float32), random.integers(0, 3, 30)
-    problem, C = multiclass(number_of_features=4, number_of_classes=3), 60.0
-    own = Inference(log_loss=Partial(_log_loss))
-    solution = fit_random_field(problem._replace(inference=own), x, y, C, tolerance=1e-5)
-
-    def objective(w: np.ndarray) -> float:
-        scores = x @ w.reshape(4, 3)
-        return w @ w / 2 + C / 30 * np.sum(logsumexp(scores, axis=1) - scores[np.arange(30), y])
-
-    assert solution.status is Status.CONVERGED
-    np.testing.assert_allclose(solution.objective, minimize(objective, np.zeros(12)).fun, rtol=1e-5)
-
-
 def test_the_other_ways_a_run_ends() -> None:
     problem, x = SMALL.problem(PLAIN), SMALL.inputs()
     short = fit_random_field(problem, x, SMALL.y, 50.0, max_iterations=2)
@@ -305,31 +282,11 @@ def test_with_a_linear_kernel_it_is_the_linear_field(x64: None) -> None:
     np.testing.assert_allclose(found.objective, best.objective, rtol=1e-10)
     lifted = ANCHORS.T @ found.weights["emissions"]
     np.testing.assert_allclose(lifted, best.weights["emissions"], atol=1e-6)
+    again = certify_random_field(kernel, found.weights, x, DATA.y, C)
+    np.testing.assert_allclose([again.primal, again.dual], best.objective, rtol=1e-9)
     np.testing.assert_array_equal(
         predict(kernel, found, new_inputs(linear())), predict(plain, best, NEW.inputs())
     )
-
-
-@pytest.mark.thorough
-def test_a_gaussian_kernel(x64: None) -> None:
-    """Against scipy's optimum over features that are the rows of a Cholesky factor of K."""
-    kernel, problem = gaussian(1.0), chain(M, 3, **PLAIN, dtype="float64")
-    gram = np.asarray(gram_matrix(kernel, ANCHORS))
-    factor = np.linalg.cholesky(gram + 1e-13 * np.eye(M))
-    tokens = np.zeros((*REAL.shape, M))
-    tokens[REAL] = factor
-    w, objective = all_outputs(DATA._replace(tokens=tokens), PLAIN).optimum(C)
-    x, seen = inputs_of(kernel, DATA, PLACES), []
-    found = fit_random_field(
-        problem, x, DATA.y, C, tolerance=1e-8, callback=lambda one: seen.append(one.weights)
-    )
-    assert found.status is Status.CONVERGED and 0 <= found.gap < 1e-8
-    np.testing.assert_allclose(found.objective, objective, rtol=1e-9)
-    coefficients = np.linalg.solve(factor.T, w[: 3 * M].reshape(M, 3))  # L u = K B, B = L^-T u
-    np.testing.assert_allclose(gram @ found.weights["emissions"], gram @ coefficients, atol=1e-5)
-    np.testing.assert_array_equal(flat(seen[-1]), flat(found.weights))
-    again = certify_random_field(problem, found.weights, x, DATA.y, C)
-    np.testing.assert_allclose([again.primal, again.dual], objective, rtol=1e-9)
 
 
 @pytest.mark.parametrize("described", [False, True])
@@ -364,51 +321,6 @@ def test_values_of_no_kernel_are_refused() -> None:
     gram = np.array([[1.0, 2.0], [2.0, 1.0]])
     with refused("not positive semi-definite"):
         fit_random_field(kernel_multiclass(2, 2), kernel_inputs(gram), np.arange(2))
-
-
-DRAW = 0
-
-
-@pytest.fixture(scope="module")
-def truth():
-    """Of each sentence, Psi of the true tree and [A, d] of all trees."""
-    x, y = cases.examples(DRAW)
-    found = Enumerated.of(
-        (
-            cases.psi(DRAW, row, cases.row_of(y, row)),
-            np.stack([cases.psi(DRAW, row, tree) for tree in cases.all_trees(DRAW, row)]),
-        )
-        for row in range(len(x.length))
-    )
-    assert sum(len(every) > 1 for every in found.every) >= 5
-    return found
-
-
-def summed(problem, weights, x, y):
-    theta = jax.vmap(problem.model.potentials, (None, 0))(weights, x)
-    return jnp.sum(jax.vmap(lambda theta, y: problem.inference.log_loss(theta, y))(theta, y))
-
-
-sloped = jax.jit(jax.value_and_grad(summed, 1))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "scale", "close", "close_slope"),
-    [
-        ("float64", 0.3, 1e-12, 1e-10),
-        ("float64", 3.0, 1e-12, 1e-10),
-        pytest.param("float32", 1.0, 1e-5, 1e-4, marks=pytest.mark.thorough),
-    ],
-)
-def test_value_and_gradient_are_those_of_all_trees(truth, dtype, scale, close, close_slope):
-    with jax.enable_x64(dtype == "float64"):
-        problem = weighted_grammar(cases.grammar(DRAW), dtype=dtype)
-        w = scale * np.random.default_rng(1).normal(size=truth.true.shape[1])
-        weights = like(w, problem.initial_weights)
-        found, slope = sloped(problem, weights, *cases.examples(DRAW))
-    value, gradient = truth.likelihood(w)
-    np.testing.assert_allclose(found, value, rtol=close)
-    np.testing.assert_allclose(cases.flat(slope), gradient, rtol=close_slope, atol=close)
 
 
 def test_problems_of_another_kind_are_refused():

@@ -75,45 +75,25 @@ def test_records_lists_and_numbers():
 
 
 VALUES = [
-    "x" * 10_000,
-    ["word"] * 100_000,
-    {i: "y" * 50 for i in range(1000)},
-    np.zeros((300, 4)),
-    [["a", "b"]] * 50,
-    ("line\nbreak", 3),
-    np.arange(3),
-    None,
-    2.5,
-    object(),
-    {"deep": [[[[1]]]]},
-    [np.zeros((50, 50))] * 20,
-    10**400,
-    range(10**9),
-]
+    "x" * 10_000, ["word"] * 100_000, {i: "y" * 50 for i in range(1000)}, [["a", "b"]] * 50,
+    ("line\nbreak", 3), np.arange(3), object(), {"deep": [[[[1]]]]}, [np.zeros((50, 50))] * 20,
+    10**400, range(10**9),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("limit", [16, 60, 120, 400])
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_value_shows_on_one_line_of_at_most_the_limit(value, limit):
-    line = checks.text_of(value, limit)
-    assert 0 < len(line) <= limit and "\n" not in line
+@pytest.mark.parametrize("limit", [16, 400])
+def test_a_value_shows_on_one_line_of_at_most_the_limit(limit):
+    for value in VALUES:
+        line = checks.text_of(value, limit)
+        assert 0 < len(line) <= limit and "\n" not in line
 
 
 def test_small_values_show_as_they_are():
-    assert [checks.text_of(v) for v in (None, 0.5, "CC", [1, 2], {"a": 1})] == [
-        "None",
-        "0.5",
-        "'CC'",
-        "[1, 2]",
-        "{'a': 1}",
-    ]
-    kinds = ([1], "list [1]"), (np.zeros((3, 4)), "ndarray float64 of shape (3, 4)"), (None, "None")
-    assert [checks.kind_and_text_of(value) for value, _ in kinds] == [text for _, text in kinds]
-    assert checks.text_of(np.zeros((3, 4))) == "ndarray float64 of shape (3, 4)"
-    assert checks.text_of(np.array([1, 2])) == "array([1, 2])"
-    assert checks.text_of("a" * 200, 40).startswith("'aaaa") and "..." in checks.text_of(
-        "a" * 200, 40
-    )
+    for value in (None, 0.5, "CC", [1, 2], {"a": 1}, np.array([1, 2])):
+        assert checks.text_of(value) == repr(value)
+    for value, text in (([1], "list [1]"), (np.zeros((3, 4)), "ndarray float64 of shape (3, 4)")):
+        assert checks.kind_and_text_of(value) == text
+    assert "..." in checks.text_of("a" * 200, 40)
 
 
 TABLE = np.arange(6).reshape(2, 3)

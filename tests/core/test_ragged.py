@@ -19,6 +19,7 @@ from jaxstruct.core.padding import (
     restored,
 )
 from jaxstruct.core.sizes import bucket_lengths, size_class
+from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 
 OFFSETS = np.array([0, 2, 2, 5])
@@ -89,10 +90,6 @@ def test_padded_against_a_loop(dtype, fill, padded_dtype) -> None:
             )
 
 
-def test_another_fill_for_once() -> None:
-    np.testing.assert_array_equal(STORE.padded([1, 0], 2, fill=7)[0], np.full((2, 2), 7))
-
-
 def test_lists_of_all_kinds() -> None:
     assert ragged([[1, 2], [], (3,)]).rows.tolist() == [1, 2, 3]
     assert ragged([[], np.ones((2, 4), np.float32)]).rows.dtype == np.float32
@@ -102,6 +99,7 @@ def test_lists_of_all_kinds() -> None:
 
 
 def test_it_is_one_leaf() -> None:
+    np.testing.assert_array_equal(STORE.padded([1, 0], 2, fill=7)[0], np.full((2, 2), 7))
     assert jax.tree.leaves({"a": STORE}) == [STORE]
     assert np.shape(STORE) == (3,)
     assert repr(STORE) == "Ragged(n=3, rows int64[5, 2])"
@@ -109,9 +107,8 @@ def test_it_is_one_leaf() -> None:
         STORE.fill = 3  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_errors() -> None:
+    for call, message in [
         (lambda: Ragged(np.zeros(5), [0, 2, 4]), r"offsets must go from 0 to 5, .* got .*0, 2, 4"),
         (lambda: Ragged(np.zeros(5), [0, 4, 3, 5]), r"offsets\[2\] is 3 after 4"),
         (lambda: Ragged(np.zeros(5), [[0, 5]]), r"offsets must be .* got int64 of shape \(1, 2\)"),
@@ -127,13 +124,8 @@ def test_it_is_one_leaf() -> None:
         (lambda: STORE.padded([1, 2], 2), "length is 2, but example 2 has 3 rows"),
         (lambda: STORE[[0, 1]], r"number of an example must be an integer, got \[0, 1\]; .*take"),
         (lambda: np.asarray(STORE), r"Ragged\(n=3, .* is no array of one shape"),
-    ],
-)
-def test_errors(call, message: str) -> None:
-    refused(message, call)
-
-
-def test_no_such_example() -> None:
+    ]:
+        refused(message, call)
     for i in (3, -4):
         with refused(f"there is no example {i} of 3", error=IndexError):
             STORE[i]
@@ -160,7 +152,7 @@ def random_examples(rng):
         "other": ragged([rng.normal(size=(length, 2)) for length in others]),
         "plain": rng.normal(size=(n, 3)),
     }
-    outputs = {"labels": ragged([one + 1 for one in tokens]), "class": rng.integers(0, 3, n)}
+    outputs = {"labels": ragged([one + 1 for one in tokens], -1), "class": rng.integers(0, 3, n)}
     return inputs, outputs
 
 
@@ -188,18 +180,9 @@ def test_every_example_in_its_bucket() -> None:
                 of_part["labels"], np.where(part["tokens"] < 0, -1, part["tokens"] + 1)
             )
             np.testing.assert_array_equal(part["count"], inputs["tokens"].lengths[index])
+        assert all("count" not in part for part in bucketed_inputs(PADDING, inputs).parts)
+        assert_same(restored(PADDING, x, y.parts), outputs)
     assert {1, 2, 3} <= counts
-
-
-def test_what_is_restored_is_what_was_bucketed() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(100):
-        inputs, outputs = random_examples(rng)
-        x, y = bucketed(PADDING, inputs, outputs)
-        back = restored(PADDING, x, y.parts)
-        np.testing.assert_array_equal(back["class"], outputs["class"])
-        np.testing.assert_array_equal(back["labels"].rows, outputs["labels"].rows)
-        np.testing.assert_array_equal(back["labels"].offsets, outputs["labels"].offsets)
 
 
 def test_positions_of_several_numbers_are_restored() -> None:
@@ -216,12 +199,6 @@ def test_positions_of_several_numbers_are_restored() -> None:
         back = restored(padding, x, y.parts)
         np.testing.assert_array_equal(back.rows, outputs.rows)
         np.testing.assert_array_equal(back.offsets, outputs.offsets)
-
-
-def test_only_training_completes_the_inputs() -> None:
-    inputs, _ = random_examples(np.random.default_rng(2))
-    x = bucketed_inputs(PADDING, inputs)
-    assert all("count" not in part for part in x.parts)
 
 
 def test_plain_examples_are_one_bucket() -> None:

@@ -227,16 +227,5 @@ def test_nothing_to_gain() -> None:
     np.testing.assert_allclose(found.bound, [0, 0.2, 0, 0], rtol=1e-6)
 
 
-@pytest.mark.thorough
-def test_float32_within_its_rounding() -> None:
-    for make in MAKERS:
-        points, delta_max = make(np.random.default_rng(4), 1500, 12)
-        points = with_true_output(points).astype(np.float32)
-        truth = values(points.astype(float), 1.0).max(1)
-        found = searched(points, delta_max.astype(np.float32), 1.0, 16)
-        assert found.bound.dtype == found.loss.dtype == jnp.float32
-        assert np.all(found.value <= truth + 1e-5) and np.all(found.bound >= truth - 1e-5)
-
-
 def test_steps_must_be_positive() -> None:
     refused("steps: got 0", lambda: slack_search(oracle(jnp.zeros((1, 2))), 1.0, steps=0))

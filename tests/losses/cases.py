@@ -164,11 +164,6 @@ def flat(tree: PyTree) -> np.ndarray:
     return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
 
-def linear_part(theta: PyTree) -> list:
-    """The floating-point leaves, what gradients are taken of."""
-    return linear_leaves(theta)
-
-
 def with_linear_part(theta: PyTree, parts: list) -> PyTree:
     """theta with other floating-point leaves."""
     given = iter(parts)
@@ -186,14 +181,14 @@ def truth(output_type: str, **options: str) -> Truth:
             every = jax.vmap(problem.model.score, (None, 0))(whole, outputs)
             return jnp.append(every, problem.model.score(whole, y))
 
-        rows = jax.jacrev(scores)(linear_part(theta))
+        rows = jax.jacrev(scores)(linear_leaves(theta))
         psi = jnp.concatenate([row.reshape(row.shape[0], -1) for row in rows], axis=1)
         losses = jax.vmap(problem.model.loss, (None, 0))(y, outputs)
         equal = [
             jnp.all(a == b[None], axis=tuple(range(1, a.ndim)))
             for a, b in zip(*map(jax.tree.leaves, (outputs, y)), strict=True)
         ]
-        return psi, scores(linear_part(theta)), losses, jnp.all(jnp.stack(equal), axis=0)
+        return psi, scores(linear_leaves(theta)), losses, jnp.all(jnp.stack(equal), axis=0)
 
     psi, scores, delta, same = map(np.asarray, jax.jit(jax.vmap(of_one))(theta, y, outputs))
     advantage = np.where(real, scores[:, :-1] - scores[:, -1:], -np.inf)
@@ -208,7 +203,7 @@ def differentiated(loss: Callable, problem: js.Problem, **batched: PyTree) -> Ca
         def of_parts(parts: list) -> jax.Array:
             return loss(problem, with_linear_part(theta, parts), y, **more)
 
-        return jax.value_and_grad(of_parts)(linear_part(theta))
+        return jax.value_and_grad(of_parts)(linear_leaves(theta))
 
     return partial(lambda run, theta, y: run(theta, y, batched), jax.jit(jax.vmap(of_one)))
 
@@ -216,7 +211,7 @@ def differentiated(loss: Callable, problem: js.Problem, **batched: PyTree) -> Ca
 def assert_slopes(run: Callable, given: Case, seed: int = 0, step: float = 1e-6) -> None:
     """Gradients are what central differences say, at potentials without ties."""
     random = np.random.default_rng(seed)
-    parts = map(np.asarray, linear_part(given.theta))
+    parts = map(np.asarray, linear_leaves(given.theta))
     parts = [leaf + 0.1 * random.normal(size=leaf.shape) for leaf in parts]
     moves = [random.normal(size=leaf.shape) for leaf in parts]
     _, gradient = run(with_linear_part(given.theta, parts), given.y)

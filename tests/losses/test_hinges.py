@@ -128,7 +128,8 @@ def test_top_k_is_the_projection_of_the_best_scores(output_type: str, k: int) ->
     assert (value >= hinge - 1e-9).all() and (value <= hinge + MU / 2 + 1e-9).all()
 
 
-def test_candidate_lists_have_both() -> None:
+@pytest.mark.smoke
+def test_candidate_lists_have_all() -> None:
     """Scores 1 and -2, the second is true, the third is padding: s = 1 + 1 + 2 and 0."""
     problem = js.strings.candidates(2, dtype="float64")
     theta = CandidateScores(jnp.array([1.0, -2.0, 9.0]), jnp.array([4, 7, -1]))
@@ -137,6 +138,8 @@ def test_candidate_lists_have_both() -> None:
     np.testing.assert_allclose(of("entropy"), np.log1p(np.exp(4.0)), rtol=1e-12)
     np.testing.assert_allclose(of("top_k"), 4.0, rtol=1e-12)
     np.testing.assert_allclose(of("top_k", 8.0), 0.75 * 4 + 4 * 0.375, rtol=1e-12)
+    found = jax.jit(partial(log_loss, problem))(theta, jnp.int32(7))
+    np.testing.assert_allclose(found, np.log1p(np.exp(3.0)), rtol=1e-12)
 
 
 def test_what_does_not_apply_is_refused_in_one_line() -> None:
@@ -225,23 +228,6 @@ def test_log_losses_are_those_of_enumeration(output_type: str) -> None:
     wanted, slope = softmax_truth(own, own.advantage)
     np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(gradient, slope, rtol=0, atol=1e-9)
-
-
-@pytest.mark.smoke
-def test_candidate_lists_have_one_too() -> None:
-    problem = js.strings.candidates(2, dtype="float64")
-    theta = problem.model.potentials(
-        {"weights": jnp.array([1.0, -2.0])},
-        js.strings.CandidateFeatures(jnp.array([4, 7, -1]), jnp.eye(3, 2)),
-    )
-    value, gradient = jax.jit(
-        jax.value_and_grad(
-            lambda scores: log_loss(problem, theta._replace(scores=scores), jnp.int32(7))
-        )
-    )(theta.scores)
-    np.testing.assert_allclose(value, np.log1p(np.exp(3.0)), rtol=1e-12)
-    p = 1 / (1 + np.exp(-3.0))
-    np.testing.assert_allclose(gradient, [p, -p, 0], rtol=0, atol=1e-12)
 
 
 def test_an_approximation_takes_its_place() -> None:

@@ -11,7 +11,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxstruct as js
-from jaxstruct.core.transposition import is_linear
+from jaxstruct.core.transposition import is_linear, linear_leaves
 from jaxstruct.losses import (
     log_loss,
     mean_loss,
@@ -21,10 +21,9 @@ from jaxstruct.losses import (
     smoothed_hinge,
     structured_hinge,
 )
-from tests.alignments.structure_cases import padded_inputs, padded_outputs
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
-from tests.losses.cases import case, linear_part, with_linear_part
+from tests.losses.cases import case, with_linear_part
 
 n, d, k = 6, 3, 4
 
@@ -143,7 +142,7 @@ def test_the_oracle_runs_once_forward_and_never_backward(name: str, x64) -> None
     forward = jax.jit(
         partial(jax.vjp, lambda parts: loss(noting, with_linear_part(theta, parts), y))
     )
-    value, back = forward(linear_part(theta))
+    value, back = forward(linear_leaves(theta))
     jax.effects_barrier()
     assert calls == [oracle]
     (gradient,) = back(jnp.ones_like(value))
@@ -172,7 +171,7 @@ def test_the_backward_pass_has_no_loop(name: str, x64) -> None:
     def of_parts(parts: list) -> jax.Array:
         return loss(problem, with_linear_part(theta, parts), y)
 
-    parts = linear_part(theta)
+    parts = linear_leaves(theta)
     forward = loops(jax.make_jaxpr(lambda parts: jax.vjp(of_parts, parts)[0])(parts).jaxpr)
     whole = loops(jax.make_jaxpr(jax.value_and_grad(of_parts))(parts).jaxpr)
     assert whole == forward > 0
@@ -193,7 +192,7 @@ def test_jit_vmap_and_remat_change_nothing(name: str, x64) -> None:
         theta, y = jax.tree.map(lambda leaf: jnp.asarray(leaf)[row], (given.theta, given.y))
         return loss(given.problem, with_linear_part(theta, parts), y)
 
-    parts = [leaf[2] for leaf in linear_part(given.theta)]
+    parts = [leaf[2] for leaf in linear_leaves(given.theta)]
     run = jax.jit(jax.value_and_grad(of_one))
     alone = [run(parts, row) for row in rows]
     together = jax.jit(jax.vmap(jax.value_and_grad(jax.checkpoint(of_one)), (None, 0)))
@@ -212,10 +211,10 @@ def test_float32_stays_float32(name: str) -> None:
     theta = jax.tree.map(lambda leaf: leaf.astype("float32") if is_linear(leaf) else leaf, theta)
     value, gradient = jax.eval_shape(
         jax.value_and_grad(lambda parts: EVERY[name](problem, with_linear_part(theta, parts), y)),
-        linear_part(theta),
+        linear_leaves(theta),
     )
     assert value.dtype == jnp.float32 and value.shape == ()
-    for leaf, like in zip(gradient, linear_part(theta), strict=True):
+    for leaf, like in zip(gradient, linear_leaves(theta), strict=True):
         assert leaf.dtype == jnp.float32 and leaf.shape == like.shape
 
 
@@ -253,22 +252,7 @@ def test_one_example_of_a_problem_is_wanted(loss) -> None:
         refused(message, loss, *wrong)
 
 
-def test_a_batch_of_chains_without_vmap_is_refused() -> None:
-    problem = js.chains.chain(2, 3)
-    x = js.chains.ChainInput(jnp.zeros((5, 4, 2)), jnp.full(5, 4), None)
-    theta = problem.model.potentials(problem.initial_weights, x)
-    for loss in LOSSES:
-        refused("of ONE example", loss, problem, theta, jnp.zeros((5, 4), jnp.int32))
-
-
 def test_formulations_are_named() -> None:
     problem = js.multiclass.multiclass(2, 3)
     with refused("formulation is 'svm0'; choose one of"):
         structured_hinge(problem, jnp.zeros(3), jnp.int32(0), "svm0")
-    alignments = js.alignments.pairwise_alignment(3)
-    x = padded_inputs([np.array([0])], [np.array([1])], (2, 2))
-    y = padded_outputs([np.array([0])], None, 4)
-    x, y = jax.tree.map(lambda leaf: leaf[0], (x, y))
-    theta = alignments.model.potentials(alignments.initial_weights, x)
-    with refused("svm2_margin needs the loss levels"):
-        structured_hinge(alignments, theta, y, "svm2_margin")

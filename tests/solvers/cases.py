@@ -9,17 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import (
-    Model,
-    Oracles,
-    Problem,
-    Settings,
-    Solution,
-    Status,
-    fit,
-    joint_feature,
-    make_problem,
-)
+from jaxstruct import Model, Oracles, Problem, Settings, Solution, Status, fit, make_problem
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Contenders
 from jaxstruct.core.types import SparseFeatures
@@ -222,12 +212,6 @@ def assert_optimal(solution: Solution, truth: Truth, tolerance: float) -> None:
         assert end == pytest.approx(truth.objective, rel=tolerance)
 
 
-def assert_near(weights: object, truth: Truth, tolerance: float) -> None:
-    """P is 1-strongly convex in w, so |w - w*|^2 <= 2 (P(w) - P*)."""
-    distance = np.linalg.norm(flat(weights) - truth.w)
-    assert distance <= np.sqrt(4 * tolerance * truth.objective)
-
-
 def flat(weights: object) -> np.ndarray:
     """The weight pytree as one float64 vector."""
     return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(weights)])
@@ -237,15 +221,6 @@ def of_slack(solution: Solution) -> np.ndarray:
     """The w whose slacks a solution has: that of its state, or a multiple that was certified."""
     scale = 1.0 if solution.formulation == "svm0" else solution.certificate.scale
     return scale * flat(solution.state.weights)
-
-
-def joint_features(problem: Problem, x: object, k: int) -> np.ndarray:
-    """[n, k, D] from `joint_feature`, for single-integer outputs."""
-    outputs = np.arange(k, dtype=np.int32)
-    of_all = jax.vmap(jax.vmap(lambda x, y: joint_feature(problem, x, y), (None, 0)), (0, None))
-    psi = jax.jit(of_all)(x, outputs)
-    leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(psi)]
-    return np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
 
 
 def padded_rows(x: np.ndarray, width: int) -> SparseFeatures:

@@ -119,12 +119,12 @@ def _chosen_kind(random: np.random.Generator, n: int, solver: str) -> str:
     return str(random.choice(kinds)) if n <= SMALL else kinds[0]
 
 
-def drawn_case(seed: int, number: int, solver: str, most: int = 2000) -> Case:
-    """The case of one run; most: examples."""
+def drawn_case(seed: int, number: int, solver: str) -> Case:
+    """The case of one run."""
     random = np.random.default_rng([seed, number])
     mean = MEANS[number % len(MEANS)]
     sizes, shares = zip(*SIZES, strict=True)
-    n = min(int(random.choice(sizes, p=shares)), most, 120 if solver == "joint" else most)
+    n = min(int(random.choice(sizes, p=shares)), 120 if solver == "joint" else 2000)
     kind = _chosen_kind(random, n, solver)
     dtype = str(random.choice(("float32", "float64"), p=(0.75, 0.25)))
     scale = 2.0 ** random.integers(-10, 11)
@@ -189,7 +189,7 @@ def _blocks(case: Case) -> Outcome:
     return _fit(case, js.fit_in_blocks, blocks=2)
 
 
-def _random_field(case: Case, train: Callable, **options: Any) -> Outcome:
+def _field(case: Case) -> Outcome:
     chain = case.kind == "chain"
     if chain:
         problem, inputs, truths = js.chains.chain(D, S, dtype=case.dtype), js.chains.chain_inputs(
@@ -198,14 +198,12 @@ def _random_field(case: Case, train: Callable, **options: Any) -> Outcome:
         outputs: Any = js.ragged(list(case.y))
     else:
         problem, inputs, truths, outputs = case.problem(), case.inputs(), case.y, case.y
-    found = train(problem, inputs, outputs, case.C, tolerance=case.tolerance, **options)
+    found = fit_random_field(
+        problem, inputs, outputs, case.C, tolerance=case.tolerance, max_iterations=200
+    )
     interval = found.primal, found.dual, found.rounding
     truth = random_field(case.psi(), truths, case.C)
     return Outcome(found.status.name, *interval, case.weights(found), truth)
-
-
-def _field(case: Case) -> Outcome:
-    return _random_field(case, fit_random_field, max_iterations=200)
 
 
 SOLVERS = {
@@ -247,9 +245,9 @@ def judged(case: Case, outcome: Outcome) -> Verdict:
     return Verdict(outcome.status, outside * (outside > SUMS), above * (above > SUMS), decided)
 
 
-def run(seed: int, number: int, solver: str, most: int = 2000) -> tuple[Case, Verdict]:
+def run(seed: int, number: int, solver: str) -> tuple[Case, Verdict]:
     """One run."""
-    case = drawn_case(seed, number, solver, most)
+    case = drawn_case(seed, number, solver)
     with jax.enable_x64(True) if case.dtype == "float64" else nullcontext():
         try:
             outcome = SOLVERS[solver](case)
@@ -266,13 +264,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200, help="of each solver")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--solvers", default=",".join(SOLVERS))
-    parser.add_argument("--most", type=int, default=2000, help="examples")
     asked = parser.parse_args()
     print("solver dtype mean: runs CONVERGED outside worst P_above undecided ROUNDING others")
     for solver in asked.solvers.split(","):
         table = collections.defaultdict(list)
         for number in range(asked.runs):
-            case, verdict = run(asked.seed, number, solver, asked.most)
+            case, verdict = run(asked.seed, number, solver)
             table[case.dtype, case.mean].append(verdict)
             if verdict.status == "CONVERGED" and (verdict.outside or verdict.above):
                 print(f"  run {number} {solver} {case[2:]} n={len(case.y)}: {verdict}", flush=True)

@@ -25,7 +25,7 @@ import numpy as np
 from jaxstruct import Ragged, Settings, Status, fit, fit_path, predict
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.processes import RefusedElsewhere
-from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.checkpoints import session as checkpoint_writer
 from jaxstruct.solvers.checkpoints.run_state import digest_of
 from jaxstruct.solvers.placement.mesh import deal
@@ -37,11 +37,7 @@ GROWN = Settings(
     synchronisations=1,
     oracle_batch=4, group=2,
 )  # fmt: skip
-SETTINGS = {
-    "grown": GROWN,
-    "enumerated": GROWN._replace(working_sets="enumerated", active=3, cached_sweeps=8),
-    "full": GROWN._replace(variant="full", capacity=4),
-}
+SETTINGS = {"grown": GROWN, "full": GROWN._replace(variant="full", capacity=4)}
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(N, D))
 Y = (X @ RANDOM.normal(size=(D, K)) + RANDOM.normal(size=(N, K))).argmax(axis=1).astype(np.int32)
@@ -105,10 +101,6 @@ def grown(folder):
     return numbers(solution)
 
 
-def enumerated(folder):
-    return numbers(train("enumerated", max_passes=40))  # to the end: rounds differ by rounding
-
-
 def hard(folder):
     """A hard margin that is not met, whose radius is of all planes."""
     return numbers(train(formulation="svm0", max_passes=4))
@@ -121,16 +113,6 @@ def full(folder):
     assert _killed(path, 5, way="full", checkpoint_seconds=0.0, tolerance=1e-6) is None
     again = train("full", tolerance=1e-6, checkpoint=path, resume=True)
     assert solution.state.span is not None and everything(again) == everything(solution)
-    return numbers(solution)
-
-
-def kernels(folder):
-    """Rows of one Gram matrix, each process those of its own examples."""
-    own = own_rows()
-    inputs = jax.tree.map(lambda leaf: np.asarray(leaf)[own], kernel_inputs(X @ X.T))
-    machine = kernel_multiclass(N, K, dtype="float64")
-    options = {"settings": GROWN._replace(capacity=4), "tolerance": 1e-2, "mesh": mesh()}
-    solution = fit(machine, inputs, Y[own], "svm1_margin", 5.0, max_passes=40, **options)
     return numbers(solution)
 
 
@@ -300,11 +282,11 @@ def signals(folder):
     return found, seen
 
 
-ALONE = ("grown", "enumerated", "hard", "full", "kernels", "buckets", "paths")
+ALONE = ("grown", "hard", "full", "buckets", "paths")
 CASES = {
     each.__name__: each
     for each in (
-        grown, enumerated, hard, full, kernels, buckets, paths, refused, callbacks,
+        grown, hard, full, buckets, paths, refused, callbacks,
         resumed, full_disk, signals,
     )
 }  # fmt: skip

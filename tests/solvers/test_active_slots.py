@@ -159,11 +159,11 @@ def test_a_part_is_the_same_dual_seen_from_fewer_slots(x64, formulation, way):
     assert (mass > of_part).any() and (of_part > 0).any()  # some mass is frozen, some is not
 
 
-@pytest.mark.parametrize("sweeps", [1, 2])
 @pytest.mark.parametrize("way", SETS)
 @pytest.mark.parametrize("formulation", CAPPED_AND_RIDGED)
-def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way, sweeps):
+def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way):
     """One sweep cuts each visit down, several cut the working sets down once."""
+    sweeps = 1 + (CAPPED_AND_RIDGED.index(formulation) + SETS.index(way)) % 2
     start = Start(formulation, way, seed=1)
     before = start.dual(start.sets)
     w, after = start.swept(start.sets, start.slots, sweeps=sweeps)
@@ -361,13 +361,13 @@ def test_the_room_of_sweeps_is_used_again(x64):
     )  # it holds one scratch at most
 
 
-@pytest.mark.parametrize(("group", "way"), [(1, "enumerated"), (8, "enumerated"), (32, "grown")])
+@pytest.mark.parametrize(("group", "way"), [(8, "enumerated"), (32, "grown")])
 def test_the_dual_never_falls(x64, group, way):
     """Pass by pass, of examples that pull at three features, at small C and at large."""
     case = random_case(1, n=48, d=3)
     settings = Settings(variant="subspace", group=group, working_sets=way, certify_every=1)
     for formulation in ("svm1", "svm2"):
-        for C in (0.05, 5.0, 500.0, 5000.0):
+        for C in (0.05, 5000.0):
             duals = [0.0]
 
             def note(progress, duals=duals):

@@ -88,7 +88,7 @@ def test_one_block_takes_the_steps_of_many(x64):
     np.testing.assert_allclose(*gains, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("rank", [1, 3, 8])
+@pytest.mark.parametrize("rank", [1, 8])
 def test_a_capped_block_is_solved(x64, rank):
     gram, gradient, beta, occupied = blocks(rank, rank)
     new = np.asarray(ascend(gram, gradient, beta, occupied, 20_000))

@@ -131,7 +131,7 @@ class Ascent:
                     yield i, violation, self.dual() - before
 
 
-@pytest.mark.parametrize("C", [0.05, 1.0, 50.0])
+@pytest.mark.parametrize("C", [0.05, 50.0])
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_every_plane_raises_the_dual(x64, formulation, C):
     ascent = Ascent(bounded_case(formulation == "svm0"), formulation, C, 0.01)

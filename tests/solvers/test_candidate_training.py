@@ -5,18 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxstruct import Settings, check_problem, fit, predict
 from jaxstruct.chains.structure import Constraints
 from jaxstruct.core.types import PyTree
-from jaxstruct.kernels import gaussian, gram_matrix
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.strings.inputs import feature_inputs, joint_inputs, joint_pairs, kernel_inputs
-from jaxstruct.strings.structure import joint_candidates
+from jaxstruct.strings.inputs import feature_inputs, joint_inputs, kernel_inputs
 from tests.chains.enumeration import LOSSES, loss_in_numpy
 from tests.chains.oracles.truth import all_labelings
 from tests.chains.structure_cases import (
@@ -176,45 +172,6 @@ def test_the_rules_of_a_problem_hold(x64: None, name: str) -> None:
     assert set(report.oracles.values()) == {"contenders"}
 
 
-def root_of(J: np.ndarray) -> np.ndarray:
-    """Features [M, M] whose inner products are J, which nothing else knows."""
-    values, vectors = np.linalg.eigh(J)
-    assert values.min() > -1e-9 * values.max() and (values > 1e-9 * values.max()).sum() > 25
-    return vectors * np.sqrt(np.maximum(values, 0))
-
-
-def gaussian_of_pairs(a: tuple, b: tuple) -> jax.Array:
-    """Gaussian on (x, y, x (x) y): mixed terms remain."""
-    first, second = (jnp.concatenate([x, y, jnp.outer(x, y).ravel()]) for x, y in (a, b))
-    return gaussian(2.0)(first, second)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("C", [1.0, 300.0])
-def test_a_joint_kernel_on_all_outputs_with_costs_by_example(x64: None, C: float) -> None:
-    """Every output is a candidate of every input; Delta [n, k] is a number a candidate."""
-    random = np.random.default_rng(0)
-    n, k = 14, 4
-    X, Y = random.normal(size=(n, 3)), random.normal(size=(k, 2))
-    true = np.argmax(X @ random.normal(size=(3, 2)) @ Y.T + random.normal(size=(n, k)) / 2, axis=1)
-    costs = random.uniform(0.5, 3.0, size=(n, k))
-    costs[np.arange(n), true] = 0
-    J = np.asarray(gram_matrix(gaussian_of_pairs, joint_pairs(X, Y, [np.arange(k)] * n)))
-    features = root_of(J).reshape(n, k, -1)
-    numbers = np.arange(n * k, dtype=np.int32).reshape(n, k)
-    problem = joint_candidates(n * k, loss=costs.ravel(), dtype="float64")
-    x, y = joint_inputs(J, numbers), numbers[np.arange(n), true]
-    for formulation in FORMULATIONS:
-        truth = solve_primal(formulation, features, costs, true, C)
-        found = fit(problem, x, y, formulation, C, tolerance=1e-9, settings=FULL)
-        assert_optimal(found, truth, CLOSE)
-        assert found.dual <= truth.objective * (1 + 1e-10) <= found.primal * (1 + 2e-10)
-        wanted = features @ truth.w
-        scores = (J @ found.weights["coefficients"]).reshape(n, k)
-        np.testing.assert_allclose(scores, wanted, atol=1e-4 * np.abs(wanted).max())
-        np.testing.assert_allclose(found.slack, truth.slack, atol=1e-4 * (1 + truth.slack.max()))
-
-
 SUBSPACE = Settings(variant="subspace")
 CLOSE_CHAINS = 1e-7
 
@@ -236,7 +193,7 @@ def sequences_for(formulation, **options):
     return Training(separable=formulation == "svm0", **options)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS)
+@pytest.mark.parametrize("formulation", SOME)
 def test_subspace_variant_in_buckets(x64, formulation):
     case = sequences_for(formulation)
     solution, x, _ = trained(case, formulation, 3.0, SUBSPACE, bucketed=True)

@@ -70,9 +70,13 @@ def fields(header, *names):
     return own
 
 
-@pytest.mark.parametrize("variant", ["subspace", "full"])
-@pytest.mark.parametrize("formulation", ["svm0", "svm1_margin", "svm2_slack"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("variant", "formulation", "dtype"),
+    [
+        ("subspace", "svm0", "float32"), ("full", "svm1_margin", "float64"),
+        ("full", "svm2_slack", "float32"),
+    ],
+)  # fmt: skip
 def test_every_leaf_comes_back_bit_by_bit(tmp_path, variant, formulation, dtype):
     with jax.enable_x64(dtype == "float64"):
         problem = multiclass(D, K, dtype=dtype)

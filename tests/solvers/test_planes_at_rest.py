@@ -53,18 +53,6 @@ def grown(random, truth):
     return WorkingSets(tuple(parts), *numbers, tuple(gram), held, last)
 
 
-def test_grown_sets_come_back():
-    for seed in range(4):
-        random = np.random.default_rng(seed)
-        truth = outputs(random)
-        sets = grown(random, truth)
-        packed = pack(sets)
-        assert_same(unpack(packed, truth, SLOTS, "float32"), sets)
-        wider = unpack(packed, truth, SLOTS + 3, "float32")
-        np.testing.assert_array_equal(wider.multipliers[:, :SLOTS], sets.multipliers)
-        assert not np.asarray(wider.occupied)[:, SLOTS:].any()
-
-
 def test_planes_that_were_evicted_leave_no_gap():
     """Slots in between that are empty: the planes move up, with their Gram blocks."""
     random = np.random.default_rng(7)
@@ -101,14 +89,12 @@ def test_enumerated_sets_keep_their_multipliers_in_place():
     assert not packed.outputs and packed.numbers.shape[1] == 1
 
 
-@pytest.mark.parametrize(
-    ("most", "dtype"), [(127, np.int8), (128, np.int16), (32767, np.int16), (32768, np.int32)]
-)
-def test_integers_are_as_narrow_as_they_may_be(most, dtype):
-    leaf = np.array([-1, most], np.int32)
-    assert narrowed(leaf).dtype == dtype
-    np.testing.assert_array_equal(narrowed(leaf), leaf)
-    assert narrowed(leaf[:0]).dtype == np.int8
+def test_integers_are_as_narrow_as_they_may_be():
+    for most, dtype in ((127, "int8"), (128, "int16"), (32767, "int16"), (32768, "int32")):
+        leaf = np.array([-1, most], np.int32)
+        assert narrowed(leaf).dtype == dtype
+        np.testing.assert_array_equal(narrowed(leaf), leaf)
+        assert narrowed(leaf[:0]).dtype == np.int8
 
 
 ALL = 1 << 30
@@ -131,6 +117,9 @@ def is_held(cache, number, seed):
     packed = cache.take(number)
     assert isinstance(packed, Packed)
     assert_same(unpack(packed, truth, SLOTS, "float32"), sets)
+    wider = unpack(packed, truth, SLOTS + 3, "float32")
+    np.testing.assert_array_equal(wider.multipliers[:, :SLOTS], sets.multipliers)
+    assert not np.asarray(wider.occupied)[:, SLOTS:].any()
 
 
 @pytest.mark.parametrize("most", [0, ALL])
@@ -163,6 +152,7 @@ def test_as_many_in_memory_as_fit(tmp_path):
 @pytest.mark.parametrize("most", [0, ALL])
 def test_what_it_held_before_comes_back_from_files(most, tmp_path):
     """Also on another cache, as after a kill; files have names that were never used."""
+    (tmp_path / "notes.txt").write_text("mine")
     cache = PlaneCache(3, tmp_path, most, lasting=True)
     cache.put(0, pack(drawn(0)[1]))
     cache.put(2, pack(drawn(1)[1]))
@@ -182,15 +172,7 @@ def test_what_it_held_before_comes_back_from_files(most, tmp_path):
     (new,) = again.in_files((None, again.contents[1], None))[1:2]
     assert new.name not in names_in(filed)
     again.keep_only({new.name})
-    assert names(tmp_path) == {new.name}
-
-
-def test_files_of_others_stay(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    cache = PlaneCache(1, tmp_path, 0, lasting=True)
-    cache.put(0, pack(drawn(0)[1]))
-    cache.keep_only(())
-    assert names(tmp_path) == {"notes.txt"}
+    assert names(tmp_path) == {new.name, "notes.txt"}
 
 
 def test_damaged_files_are_refused(tmp_path):
@@ -315,10 +297,6 @@ def test_blocks_that_lack_nothing_are_not_swept(tmp_path):
     assert rows.at_hand is None
     rows.give_back(cache)
     assert_same(cache.take(0), before)
-
-
-def test_more_blocks_than_rows_gather_none():
-    task, sets, slots, gaps = drawn_block(0, False)
-    rows = GatheredRows(5)
-    rows.take(0, task, sets, slots, gaps)
-    assert rows.at_hand is None
+    more_blocks_than_rows = GatheredRows(5)
+    more_blocks_than_rows.take(0, task, sets, slots, gaps)
+    assert more_blocks_than_rows.at_hand is None

@@ -8,7 +8,6 @@ them share their compiled programs. Its optimum is that of a QP with every const
 
 from __future__ import annotations
 
-import contextlib
 import re
 from functools import cache, partial
 
@@ -33,9 +32,8 @@ from jaxstruct import (
     fit,
     make_problem,
 )
-from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.core.contract import LookedUp
 from jaxstruct.solvers.validation.oracle_rules import diverse_rows
-from tests.dependencies.cases import prepared, treebank
 from tests.solvers.cases import SOFT, decode, score
 from tests.truth.quadratic_program import primal_value, solve_primal
 
@@ -153,6 +151,21 @@ def _plane_norms(code, x, y_true, outputs):
     return jnp.where(code == 1, 1.0, 2.0) * jnp.sum(x * x) * (outputs != y_true)
 
 
+def _values(code, w, x, y, index):
+    return _plane_values(code, w, x[index], y[index])
+
+
+def _add_by_differences(code, w, x, y, index, c):
+    return _add_planes(code, w, x[index], y[index], c)
+
+
+def _look_up(code, theta, x, outputs, at, y_true, y, occupied):
+    held, kept = outputs[at], jnp.where(occupied, 1.0, 0.0)
+    products = jnp.where(code == 1, 2.0, 1.0) * _plane_gram(0, x[at], y_true, held, y)
+    squared = _plane_norms(0, x[at], y_true, y)
+    return LookedUp(kept * theta[held], kept * products, squared, jnp.any(occupied & (held == y)))
+
+
 def _squared_norm(code, w, x):
     del x
     return jnp.where(code == 1, 2.0, 1.0) * jnp.sum(w * w)
@@ -206,6 +219,7 @@ FUNCTIONS = {
         "augmented_k_best",
     )
 }  # fmt: skip
+DIFFERENCES = {"values": _values, "add": _add_by_differences, "look_up": _look_up}
 
 
 @cache
@@ -224,7 +238,14 @@ def structure(name="loss", code=0):
     if (name, code) != ("score", 1):
         rare = code if name == "score" else 0
         model = model._replace(score=Partial(_rare_score, np.int32(rare)))
-    parts = model, of(Oracles, output=_output), of(Space)
+    differences = None
+    if name.startswith("differences"):
+        given = {
+            field: Partial(function, np.int32(code if name == f"differences.{field}" else 0))
+            for field, function in DIFFERENCES.items()
+        }
+        differences = Differences(None, None, pack=None, **given)
+    parts = model, of(Oracles, output=_output), of(Space, differences=differences)
     return make_problem(ZERO, *parts, inference=of(Inference))
 
 
@@ -286,6 +307,9 @@ NAMED = [
     ("plane_gram", 1, "space.plane_gram differs"),  # 1 more off the diagonal
     ("plane_norms", 1, "space.plane_norms differs"),  # half
     ("squared_norm", 1, "space.squared_norm differs"),  # twice the norm
+    ("differences.values", 1, "space.differences.values differs"),  # twice F
+    ("differences.add", 1, "space.differences.add differs"),  # minus the sum
+    ("differences.look_up", 1, "space.differences.look_up differs"),  # twice the products
     ("log_loss", 1, "inference.log_loss is not"),  # Z without the true output
     ("log_loss", 2, "inference.log_loss is not"),  # max in place of log Z
     ("marginals", 1, "inference.marginals is not the mean"),  # of twice theta
@@ -311,8 +335,10 @@ def test_check_problem_names_it_once(name, code, match):
 
 
 def test_a_right_one_and_its_report():
+    by_differences = check_problem(structure("differences"), X, Y, examples=4, draws=6)
     report = check_problem(structure(), X, Y, examples=4, draws=6)
-    assert not report.faults and max(report.excess.values()) < 1e-4
+    assert not by_differences.faults and not report.faults
+    assert max(report.excess.values()) < 1e-4
     shown = str(report)
     assert "tried: 4 examples, each under 6 random weights" in shown and "{" not in shown
     assert "no rule is broken" in shown and "space.add is what potentials and score" in shown
@@ -343,11 +369,14 @@ NO_OPTIMUM = [("potentials", 1), ("potentials", 2), ("potentials", 3), ("score",
 NO_OPTIMUM += [("loss", code) for code in (2, 3, 7)]
 
 
-@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
-@pytest.mark.parametrize("name, code, match", NAMED + HARMLESS)
-def test_none_is_called_converged_wrongly(name, code, match, formulation):
+TRAINED = [each for each in NAMED if "differences" not in each[0]] + HARMLESS
+
+
+@pytest.mark.parametrize("number", range(len(TRAINED)))
+def test_none_is_called_converged_wrongly(number):
     """Where the model itself is another one, or its decoder, it must be refused by that name."""
-    found, message, right = outcome(name, code, formulation)
+    name, code, match = TRAINED[number]
+    found, message, right = outcome(name, code, ("svm1_margin", "svm2_slack")[number % 2])
     assert right
     if name in ("potentials", "score", "loss") or (name, code) == ("decode", 1):
         assert found == "refused" and re.search(match, " ".join(message.split()))
@@ -414,8 +443,10 @@ def _hamming(y_true, y):
     return 2 * (y_true != y)
 
 
-@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_margin", "svm2_slack"])
-def test_a_loss_of_integers_is_the_same_loss(formulation):
+@pytest.mark.parametrize(
+    "formulation, way", [("svm2_margin", "grown"), ("svm2_slack", "enumerated")]
+)
+def test_a_loss_of_integers_is_the_same_loss(formulation, way):
     """Its square root was cut to an integer: svm2 ended CONVERGED elsewhere."""
     model = structure().model
 
@@ -431,11 +462,10 @@ def test_a_loss_of_integers_is_the_same_loss(formulation):
     losses = 2.0 * (np.arange(K) != Y[:, None])
     truth = solve_primal(formulation, enumerated()[0], losses, Y, C)
     problem = make_problem(ZERO, model._replace(loss=_hamming), oracles)
-    for way in ("grown", "enumerated"):
-        solution = fit(problem, X, Y, formulation, C, settings=Settings(working_sets=way))
-        assert solution.status.solved
-        assert solution.dual <= truth.objective * (1 + 1e-6)
-        assert solution.primal >= truth.objective * (1 - 1e-6)
+    solution = fit(problem, X, Y, formulation, C, settings=Settings(working_sets=way))
+    assert solution.status.solved
+    assert solution.dual <= truth.objective * (1 + 1e-6)
+    assert solution.primal >= truth.objective * (1 - 1e-6)
 
 
 MODEL = Model(lambda w, x: x @ w, score, decode, lambda a, b: jnp.asarray(DELTA)[a, b])
@@ -538,48 +568,12 @@ def _bounded_decode(theta, y_true, scale):
     return Bounded(jnp.argmax(seen).astype(jnp.int32), jnp.max(values))
 
 
-@pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack", "svm2_slack"])
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_a_bounded_decode_serves_margin_and_slack_rescaling(formulation):
     problem = make_problem(ZERO, MODEL, Oracles(loss_augmented_decode=_bounded_decode))
     solution = fit(problem, X, Y, formulation, C)
     assert solution.status in (Status.INEXACT_ORACLE, Status.CONVERGED)
     check_bounds(formulation, solution)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("field", ["values", "add", "look_up"])
-def test_differences_of_planes_are_compared_too(field):
-    """Of long sequences, and of trees, which look planes up one by one: one function is off.
-
-    One oracle, of two levels; by what factor it is off is a number, so one program serves both.
-    """
-    problem, x, y = prepared(*treebank(2, 8, 4)) if field == "look_up" else long_sequences()
-    differences = problem.space.differences
-    for factor in (1, 2):
-        scaled = Partial(_scaled, jnp.float32(factor), getattr(differences, field))
-        space = problem.space._replace(differences=differences._replace(**{field: scaled}))
-        wrong = pytest.raises(ValueError, match=f"1. space.differences.{field} differs from what")
-        with wrong if factor > 1 else contextlib.nullcontext():
-            check_problem(problem._replace(space=space), x, y)
-
-
-def long_sequences():
-    problem = chain(4, 3, loss="zero_one")
-    problem = problem._replace(oracles=problem.oracles._replace(best_wrong=None))
-    assert problem.oracles.best_by_level is not None
-    random = np.random.default_rng(0)
-    x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
-    return problem, x, random.integers(0, 3, (4, 24))
-
-
-def _scaled(factor, honest, *given):
-    """Values of planes, the emissions of weights with planes added, or a Gram row, scaled."""
-    found = honest(*given)
-    if hasattr(found, "products"):
-        return found._replace(products=factor * found.products)
-    if isinstance(found, dict):
-        return {**found, "emissions": factor * found["emissions"]}
-    return factor * found
 
 
 def test_differences_come_together():

@@ -81,9 +81,8 @@ def test_two_processes_are_one_run_of_all_examples(name, of, x64, tmp_path):
     assert whole["status"] == first["status"] and sum(counts) == process_cases.N
     if name != "buckets":  # there other examples are on a device
         # carriers of one gradient are named either way, and pairs of one violation step either way
-        alike = {"enumerated": 1, "kernels": 2}.get(name, 3)
-        assert whole["added"][:alike] == first["added"][:alike]
-        np.testing.assert_allclose(whole["duals"][:alike], first["duals"][:alike], rtol=1e-9)
+        assert whole["added"] == first["added"]
+        np.testing.assert_allclose(whole["duals"], first["duals"], rtol=1e-9)
     assert sum(slacks) == pytest.approx(whole["slack"], rel=0.1)
 
 

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -36,7 +37,6 @@ from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import random_case
-from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 N, K, D, C = 40, 5, 3, 50.0
 RANDOM = np.random.default_rng(0)
@@ -59,12 +59,6 @@ def classes(settings, formulation="svm1_margin", C=C, **options):
         )  # fmt: skip
 
     return train
-
-
-def sequences(**more):
-    """Label sequences from a ragged store."""
-    given = OUTPUT_TYPES["chains"](1, 24, 5)
-    return fit(*given, C=20.0, settings=ROOM, tolerance=1e-2, **more)
 
 
 def buckets(settings=ROOM, **more):
@@ -109,10 +103,8 @@ def assert_same_end(whole, found):
 RUNS = {
     "enumerated": classes(SWEEPS),
     "grown": classes(GROWN, max_passes=25),
-    "full": classes(Settings(variant="full", working_sets="grown", capacity=4), max_passes=12),
     "auto": classes(Settings(cached_sweeps=1), "svm2", 2000.0, tolerance=1e-5, max_passes=60),
     "hard": classes(SWEEPS, "svm0", max_passes=8),
-    "sequences": sequences,
     "buckets": buckets,
 }
 
@@ -258,20 +250,17 @@ def bit_flipped(path):
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("damage", [cut_off, bit_flipped])
-def test_of_a_damaged_file_the_one_before_is_used(damage, kept, ended):
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [(cut_off, "is damaged"), (bit_flipped, "is damaged"), (Path.unlink, "is not there")],
+)
+def test_of_a_damaged_file_the_one_before_is_used(damage, words, kept, ended):
     damage(ended)
-    with pytest.warns(RuntimeWarning, match="is damaged.*goes on from .*previous, after round 3"):
+    with pytest.warns(RuntimeWarning, match=f"{words}.*goes on from .*previous, after round 3"):
         found = RUNS["grown"](checkpoint=ended, resume=True, checkpoint_seconds=3600)
     assert_same_end(kept[1], found)
     # what was damaged did not take the place of what is whole
     assert load_solution(previous_of(ended), multiclass(D, K)).statistics.passes == 3
-
-
-def test_of_a_missing_file_the_one_before_is_used(kept, ended):
-    ended.unlink()
-    with pytest.warns(RuntimeWarning, match="run.npz is not there. The run goes on from"):
-        assert_same_end(kept[1], RUNS["grown"](checkpoint=ended, resume=True))
 
 
 def test_where_nothing_is_whole_the_run_does_not_begin_anew_in_silence(ended):
@@ -412,16 +401,16 @@ BLOCK_RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", thorough_after(1, BLOCK_RUNS))
+@pytest.mark.parametrize(
+    "name", thorough_after(1, ["grown, in files", "slots that double", "enumerated"])
+)
 def test_a_run_that_is_killed_again_and_again(name, tmp_path, monkeypatch):
     train, path = BLOCK_RUNS[name], tmp_path / "run.npz"
     whole = train()
     assert whole.statistics.passes > 3
     assert_same_end(whole, killed_again_and_again(train, path, monkeypatch))
     assert_same_end(whole, train(checkpoint=path, resume=True)), "the end is read again"
-    found = load_weights(path, CASE.problem("float32"))
-    for one, other in zip(*map(jax.tree.leaves, (whole.weights, found)), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(whole.weights, load_weights(path, CASE.problem("float32")))
 
 
 @pytest.mark.thorough
@@ -477,14 +466,6 @@ def test_a_damaged_checkpoint_and_the_one_before(what, tmp_path):
     assert_same_end(train(), found)
 
 
-def test_no_whole_checkpoint(tmp_path):
-    path, train = tmp_path / "run.npz", BLOCK_RUNS["grown"]
-    keep(train, path, 3)
-    shutil.rmtree(planes_folder(path))
-    with refused("None is whole: delete them to begin anew", error=DamagedFile):
-        train(checkpoint=path, resume=True)
-
-
 def test_planes_that_nobody_asks_for_are_removed(tmp_path):
     path, train = tmp_path / "run.npz", BLOCK_RUNS["grown, in files"]
     keep(train, path, 4)
@@ -508,3 +489,6 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
     refused("blocks was 3, is None", fit, problem, CASE.x, CASE.y, C=20.0, resume=True, **options)
     refused("is of fit_in_blocks", load_solution, path, problem)
     refused("folder is .*leave folder out", train, checkpoint=path, folder=tmp_path)
+    shutil.rmtree(planes_folder(path))
+    with refused("None is whole: delete them to begin anew", error=DamagedFile):
+        train(checkpoint=path, resume=True)

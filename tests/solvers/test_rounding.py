@@ -38,7 +38,7 @@ def values(case: Case, formulation: str, C: float, solution: Solution) -> tuple[
 
 
 @pytest.mark.parametrize("formulation", SOFT)
-@pytest.mark.parametrize("C", [1e-3, 0.1, 100.0])
+@pytest.mark.parametrize("C", [1e-3, 100.0])
 def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
     """The dual variables are feasible in float32, too."""
     case = case_for(formulation, seed=5)

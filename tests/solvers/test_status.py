@@ -27,8 +27,7 @@ def run(case, formulation="svm1", C=10.0, **options):
     return solution
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("settings", [GROWN, FULL], ids=["subspace", "full"])
+@pytest.mark.parametrize("settings, way", [(GROWN, "enumerated"), (FULL, "grown")])
 def test_contradictions_are_not_separable(x64, settings, way):
     """The same input with two labels: no weights, whatever the margin."""
     case = random_case(0, separable=True)
@@ -71,15 +70,16 @@ def test_a_full_working_set_is_reported(x64):
         assert solution.dual <= optimum <= solution.primal
 
 
-EPSILON_RUNS = {
-    f"{variant} {way}": Settings(variant=variant, working_sets=way)
-    for variant in ("subspace", "full")
-    for way in WAYS
-} | {"seldom certified": GROWN._replace(cached_sweeps=1, certify_every=1000)}
+EPSILON_RUNS = [
+    (GROWN, "svm1"),
+    (GROWN._replace(working_sets="enumerated"), "svm1_slack"),
+    (Settings(variant="full", working_sets="grown"), "svm1_margin"),
+    (Settings(variant="full", working_sets="enumerated"), "svm2"),
+    (GROWN._replace(cached_sweeps=1, certify_every=1000), "svm1"),
+]
 
 
-@pytest.mark.parametrize("settings", EPSILON_RUNS.values(), ids=EPSILON_RUNS)
-@pytest.mark.parametrize("formulation", ["svm1", "svm1_slack", "svm1_margin", "svm2"])
+@pytest.mark.parametrize("settings, formulation", EPSILON_RUNS)
 def test_the_epsilon_rule_is_the_papers(x64, formulation, settings):
     """No H(y) above xi_i + epsilon with xi_i from the working set; the gap is about C epsilon.
 
@@ -111,7 +111,7 @@ def test_overflow_is_never_called_solved():
     """float32 cannot hold |x|^2 = 1e40; nor does a run go on that is hardly ever certified."""
     case = random_case(0)
     huge = case._replace(x=case.x * 1e20)
-    for settings in (Settings(variant="subspace"), FULL, GROWN._replace(certify_every=1000)):
+    for settings in (FULL, GROWN._replace(certify_every=1000)):
         solution = huge.fit("svm1", 1.0, "float32", settings=settings, max_passes=5)
         assert solution.status in (Status.NOT_FINITE, Status.PASS_LIMIT)
         assert solution.dual <= 1.0 and not solution.primal < solution.dual
@@ -142,19 +142,11 @@ def test_a_status_prints_its_name_and_a_solution_a_few_lines():
     solution = random_case(0).fit("svm1", 10.0, "float32", settings=FULL)
     assert str(solution.status) == f"{solution.status}" == "CONVERGED"
     assert f"{Status.EPSILON:>9}" == "  EPSILON" and Status.CONVERGED == 0
-    counts, numbers = solution.statistics, [
-        f"{name} {getattr(solution, name):.6g}" for name in ("primal", "dual", "gap")
-    ]  # fmt: skip
-    wanted = ["status CONVERGED", "formulation 'svm1'", "C 10", *numbers,
-              f"passes {counts.passes}", f"planes {counts.planes_kept}"]  # fmt: skip
-    assert repr(solution) == f"Solution({', '.join(wanted).replace(' ', '=').replace(',=', ', ')})"
-    *words, course, ends, rounds, spent = str(solution).splitlines()
-    assert max(map(len, (*words, course, ends, rounds, spent))) <= 100
+    assert repr(solution).startswith("Solution(status=CONVERGED, formulation='svm1', C=10, primal=")
+    *words, course, ends, rounds, _ = str(solution).splitlines()
     assert " ".join(words) == f"{solution.status}: {solution.message}"
-    assert course == "svm1, C = 10, 12 examples" and ends.startswith(", ".join(numbers))
-    assert f"{counts.passes} rounds, {counts.oracle_calls} oracle calls" in rounds
-    assert f"{counts.planes_kept} planes" in rounds
-    assert all(f" {part}" in spent for part in counts.seconds if part != "total")
+    assert course == "svm1, C = 10, 12 examples" and f"gap {solution.gap:.6g}" in ends
+    assert f"{solution.statistics.passes} rounds" in rounds
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -213,6 +205,15 @@ def test_a_run_that_stands_still_ends_in_rounding(primals, added, best, expected
     rules = Rules(1e-3, None, 500, 1.0, False, 1e-6)
     now = Best(best, 1.0, None, roundings=(9e-4, 9e-4))
     assert status_of(rules, now, found, [_entry(primal, added) for primal in primals]) is expected
+
+
+@pytest.mark.parametrize(("violation", "expected"), [(0.01, Status.EPSILON), (0.011, None)])
+def test_no_violation_is_above_epsilon(violation, expected):
+    given = {"primal": 2.0, "primal_found": 2.0, "dual": 1.0, "violation": violation}
+    certificate = Certificate(**dict.fromkeys(Certificate._fields, 0.0) | given)
+    found = Round(certificate, 2.0, 1.0, 0, 0, 7, {}, None, None)
+    rules, now = Rules(None, 0.01, 500, 1.0, False, 1e-6), Best(2.0, 1.0, None)
+    assert status_of(rules, now, found, [_entry(2.0, 1)]) is expected
 
 
 def test_the_best_primal_and_the_best_dual_stay_with_their_roundings():

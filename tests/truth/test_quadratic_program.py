@@ -230,13 +230,6 @@ def test_linear_program_agrees_with_linprog(seed):
     np.testing.assert_allclose(found.z, -other.ineqlin.marginals, atol=1e-8)
 
 
-def test_projection_onto_a_box_clips_also_where_the_bound_is_just_reached():
-    point = np.array([-3.0, -1.0, 0.2, 1.0, 5.0])
-    found = solve_qp(np.eye(5), -point, np.vstack([np.eye(5), -np.eye(5)]), np.ones(10))
-    np.testing.assert_allclose(found.x, np.clip(point, -1, 1), atol=1e-6)
-    assert found.objective == pytest.approx(-8.02, rel=EXACT)
-
-
 def test_without_inequalities_it_is_a_linear_system():
     program, _, _, _ = planted(4)
     P, q, _, _, E, f = program
