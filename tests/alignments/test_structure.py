@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import fit, joint_feature
+from jaxstruct import fit
 from jaxstruct.alignments import structure
 from jaxstruct.alignments.losses import NAMES, AlignmentOutput, alignment_loss, delta, pair_costs
 from jaxstruct.alignments.structure import alignment_inputs, alignment_outputs, pairwise_alignment
@@ -20,7 +20,9 @@ from tests.alignments.structure_cases import (
     padded_outputs,
     used,
 )
+from tests.lib.enumeration import flat, row
 from tests.lib.refusals import refused
+from tests.lib.structures import Every, check_oracles
 
 M, N, n = 4, 3, 60
 LOCAL = {"global": False, "local": True}
@@ -31,10 +33,6 @@ def weights_of(problem, seed, shift=0.5):
     return jax.tree.map(
         lambda leaf: random.normal(shift, 1, leaf.shape).astype(leaf.dtype), problem.initial_weights
     )
-
-
-def row(tree, i):
-    return jax.tree.map(lambda leaf: leaf[i], tree)
 
 
 def output_of(y):
@@ -72,18 +70,6 @@ def test_losses_of_all_alignments(x64, mode):
         assert max(seen) <= 1 or mode == "local" or "normalised" not in name
 
 
-@jax.jit
-@partial(jax.vmap, in_axes=(None, None, 0, 0, None))
-def answers_of(problem, w, x, y, scales):
-    """F and Psi of y, the best alignment, and with F the best with the loss at every scale."""
-    theta = problem.model.potentials(w, x)
-    best = jax.vmap(problem.oracles.loss_augmented_decode, (None, None, 0))(theta, y, scales)
-    return (
-        problem.model.score(theta, y), joint_feature(problem, x, y), problem.model.decode(theta),
-        best, jax.vmap(problem.model.score, (None, 0))(theta, best),
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "mode, gaps, symmetric, loss",
     [
@@ -93,29 +79,17 @@ def answers_of(problem, w, x, y, scales):
         ("local", "linear", True, "normalised_positions"),
     ],
 )
-def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
-    data = aligned_pairs(n, M, N, LOCAL[mode])
-    problem = pairwise_alignment(
-        3, mode=mode, gaps=gaps, symmetric=symmetric, loss=loss, dtype="float64"
-    )
+def test_oracles_are_the_best_of_all_alignments(x64, mode, gaps, symmetric, loss):
+    data, options = aligned_pairs(n, M, N, LOCAL[mode]), dict(symmetric=symmetric, loss=loss)
+    problem = pairwise_alignment(3, mode=mode, gaps=gaps, dtype="float64", **options)
     w = weights_of(problem, 1)
-    scales = np.array([0.0, 0.4, 3.0])
-    answers = jax.tree.map(np.asarray, answers_of(problem, w, data.x, data.y, scales))
-    F_true, features, best, every, scores = answers
-    for k, scale in enumerate(scales):
-        found, F = jax.tree.map(lambda leaf, k=k: leaf[:, k], (every, scores))
-        for i in range(n):
-            psi = data.psi(i, gaps, symmetric)
-            total = psi @ flat_weights(w) + scale * data.losses(i, loss)
-            place = data.outputs(i).index(output_of(row(found, i)))
-            assert total[place] >= total.max() - 1e-12
-            assert F[i] == pytest.approx(psi[place] @ flat_weights(w), abs=1e-12)
-            if not scale:
-                truth = psi[data.truths[i]]
-                np.testing.assert_allclose(flat_weights(row(features, i)), truth, atol=1e-14)
-                assert F_true[i] == pytest.approx(truth @ flat_weights(w), abs=1e-12)
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[:, 0]), best, every)
-    assert (every.operations[:, 2] != best.operations).any(axis=1).sum() > 3
+    theta = jax.jit(jax.vmap(problem.model.potentials, (None, 0)))(w, data.x)
+
+    def every(i):
+        F = data.psi(i, gaps, symmetric) @ flat_weights(w)
+        return Every(flat(batch_of(data, i), 1), F, data.losses(i, loss), data.truths[i])
+
+    check_oracles(problem, theta, data.y, every, 1e-12, scales=(0.4, 3.0))
 
 
 @pytest.mark.parametrize(

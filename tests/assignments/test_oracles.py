@@ -108,6 +108,13 @@ def test_the_derivative_of_the_score_counts_pairs():
     np.testing.assert_allclose(score_matching(pairs, y, sizes, rows, columns), expected, rtol=1e-6)
 
 
+def test_of_equal_places_the_exit_and_then_the_lowest_column():
+    pairs, sizes = jnp.zeros((3, 4)), jnp.array([3, 4])
+    for complete, wanted in ((True, [0, 1, 2]), (False, [-1, -1, -1])):
+        found = jax.jit(functools.partial(best_matching, complete=complete))(pairs, sizes)
+        assert found.columns.tolist() == wanted
+
+
 def test_refusals():
     pairs, sizes = jnp.zeros((3, 4)), jnp.array([3, 4])
     call = functools.partial(best_matching, complete=True)

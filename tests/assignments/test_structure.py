@@ -167,12 +167,7 @@ def test_refusals_name_the_example():
     items = (js.ragged([np.ones((size, 1))]) for size in (1, 2))
     sizes = np.array([[1, 2]], np.int32)
     twice = js.assignments.MatchingInput(js.ragged([grid[0, :2]]), pairs, *items, sizes)
-    refused(
-        r"inputs.pairs\[0, 1\] is \[0, 1\]: expected pairs in the order",
-        js.predict,
-        problem,
-        problem.initial_weights,
-        twice,
-    )
+    words = r"inputs.pairs\[0, 1\] is \[0, 1\]: expected pairs in the order"
+    refused(words, js.predict, problem, problem.initial_weights, twice)
     refused("loss is 'f1'", prepare, [grid], [[]], loss="f1")
     refused("unmatched must be True or False", prepare, [grid], [[]], unmatched=1)

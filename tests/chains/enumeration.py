@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from jaxstruct import Problem
@@ -12,7 +13,7 @@ from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.losses import label_weights
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.chains.structure import Constraints, chain
-from tests.chains.oracles.truth import all_labelings, scores
+from tests.chains.oracles.truth import all_labelings, cases, scores
 from tests.chains.structure_cases import PLAIN, RICH, Model, allowed, iob_constraints
 
 N, T, S = 800, 4, 3
@@ -125,35 +126,25 @@ class Group(NamedTuple):
 
 @functools.cache
 def random_chains(model: Model, N: int, T: int, S: int, constrained: bool = False) -> Chains:
-    """Half of them with integers (many ties), an eighth all zero as at w = 0; lengths 0 to T."""
+    """Those of `cases`, an eighth all zero as at w = 0; only constraints forbid."""
     constraints = iob_constraints(S) if constrained else None
-    random = np.random.default_rng([N, T, S, model.order, model.start_stop, model.pair_features])
-    tied, nothing = np.arange(N) % 2 == 0, np.arange(N) % 8 == 0
-    length = (np.arange(N) // 2 % (T + 1)).astype(np.int32)
-
-    def table(*shape: int) -> np.ndarray:
-        whole, real = random.integers(-1, 2, (N, *shape)), random.normal(size=(N, *shape))
-        flat = np.where(tied[:, None], whole.reshape(N, -1), real.reshape(N, -1))
-        return np.where(nothing[:, None], 0.0, flat).reshape(N, *shape)
-
-    theta = ChainTheta(
-        table(T, S),
-        table(T - 1, S, S) if model.pair_features else table(S, S),
-        table(S) if model.start_stop else None,
-        table(S) if model.start_stop else None,
-        table(S, S, S) if model.order == 2 else None,
-        length,
+    kind = dict(second_order=model.order == 2, start_stop=model.start_stop)
+    given, same = (
+        cases(kind | dict(varying=varying), N, T, S, forbidden=False)
+        for varying in (model.pair_features, False)
     )
-    steps = np.arange(T)
-    theta.emissions[steps >= length[:, None]] = np.nan
-    if model.pair_features:
-        theta.transitions[steps[:-1] >= length[:, None] - 1] = np.nan
+    nothing, length = np.arange(N) % 8 == 0, given.length
+    parts = given.potentials._replace(triples=same.potentials.triples)
+    parts = jax.tree.map(
+        lambda leaf: np.where(nothing.reshape(-1, *(1,) * (leaf.ndim - 1)), 0.0, leaf), parts
+    )
+    random = np.random.default_rng([N, T, S])
     y = np.full((N, T), -1, np.int32)
     for end in range(T + 1):
         every = all_labelings(S, end, T)
         every, rows = every[allowed(constraints, every)], np.flatnonzero(length == end)
         y[rows] = every[random.integers(0, len(every), len(rows))]
-    return Chains(theta, y, tied, S, constraints)
+    return Chains(ChainTheta(*parts, length), y, given.tied, S, constraints)
 
 
 def enumerated(chains: Chains) -> list[Group]:

@@ -38,10 +38,9 @@ def known_labels(rules: Constraints | None) -> list[list[set[int]]]:
 
 
 @pytest.mark.parametrize(
-    "loss", ["hamming", "normalised_hamming", COSTS], ids=["0/1", "n", "costs"]
+    ("order", "rules", "loss"),
+    [(1, RULES, "hamming"), (2, None, "normalised_hamming"), (2, RULES, COSTS)],
 )
-@pytest.mark.parametrize("rules", [None, RULES], ids=["free", "rules"])
-@pytest.mark.parametrize("order", [1, 2])
 def test_what_agrees_is_found_and_costs_nothing(order: int, rules, loss) -> None:
     """And the likelihood is that of all that agree."""
     known, random = known_labels(rules), np.random.default_rng(1)

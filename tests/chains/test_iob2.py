@@ -53,24 +53,18 @@ def _disturbed(rng: np.random.Generator, labels: list[str]) -> list[str]:
     return [a if rng.random() < 0.7 else b for a, b in zip(labels, drawn, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("labels", "spans"),
-    [
-        ("", set()),
-        ("O O", set()),
-        ("B-LOC", {("LOC", 0, 1)}),
-        ("O B-PER I-PER O", {("PER", 1, 3)}),
-        ("B-LOC B-LOC", {("LOC", 0, 1), ("LOC", 1, 2)}),
-        ("B-LOC I-LOC B-LOC I-LOC", {("LOC", 0, 2), ("LOC", 2, 4)}),
-        ("I-LOC I-LOC", {("LOC", 0, 2)}),
-        ("O I-PER", {("PER", 1, 2)}),
-        ("B-LOC I-PER I-PER", {("LOC", 0, 1), ("PER", 1, 3)}),
-        ("B-a-b I-a-b I-a", {("a-b", 0, 2), ("a", 2, 3)}),
-        ("B I O I", {("", 0, 2), ("", 3, 4)}),
-    ],
-)
-def test_spans_by_hand(labels: str, spans: set) -> None:
-    assert iob2_spans(labels.split()) == spans
+SPANS = {
+    "": set(), "O O": set(), "B-LOC": {("LOC", 0, 1)}, "O B-PER I-PER O": {("PER", 1, 3)},
+    "B-LOC B-LOC": {("LOC", 0, 1), ("LOC", 1, 2)}, "I-LOC I-LOC": {("LOC", 0, 2)},
+    "B-LOC I-LOC B-LOC I-LOC": {("LOC", 0, 2), ("LOC", 2, 4)}, "O I-PER": {("PER", 1, 2)},
+    "B-LOC I-PER I-PER": {("LOC", 0, 1), ("PER", 1, 3)}, "B I O I": {("", 0, 2), ("", 3, 4)},
+    "B-a-b I-a-b I-a": {("a-b", 0, 2), ("a", 2, 3)},
+}  # fmt: skip
+
+
+def test_spans_by_hand() -> None:
+    for labels, spans in SPANS.items():
+        assert iob2_spans(labels.split()) == spans
 
 
 def test_spans_of_every_short_sequence() -> None:

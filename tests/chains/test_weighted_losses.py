@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
+from jaxstruct.chains import losses
 from jaxstruct.chains.losses import (
     LEVELS,
     chain_loss,
@@ -76,6 +77,8 @@ def test_losses_of_levels(x64, weights):
         assert not exact or np.ptp(inside) < 1e-12 if len(inside) else True
 
 
-def test_levels_that_bound_pass_the_checks():
+def test_levels_that_bound_pass_the_checks(monkeypatch):
+    """Of few units."""
+    monkeypatch.setattr(losses, "UNITS", 6)
     data = js.chains.prepare(*examples(), loss=js.chains.label_weights(WEIGHTS["reals"]))
     js.check_problem(*data, examples=2, draws=2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import jaxstruct as js
 from tests.decisions.cases import NAMES, cases
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.truth.quadratic_program import solve_primal
 
 SIGNS = {"minimise": -1, "maximise": 1}
@@ -43,10 +46,10 @@ def optimum(inputs, outputs, every, s, C):
     return solve_primal("svm1_margin", 2 * s * features, losses, truths, C)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("sense", "shared"), [("minimise", True), ("maximise", False)])
-def test_the_certified_optimum_is_that_of_the_quadratic_program(name, sense, shared, x64):
+@pytest.mark.parametrize(("name", "sense"), zip(NAMES, itertools.cycle(SIGNS), strict=False))
+def test_the_certified_optimum_is_that_of_the_quadratic_program(name, sense, x64):
     del x64
+    shared = sense == "minimise"
     decisions, inputs, outputs, every = examples(name, sense, shared)
     problem = js.decisions.problem(decisions, P, shared=shared, dtype="float64")
     for C in (0.5, 20.0):
@@ -58,9 +61,8 @@ def test_the_certified_optimum_is_that_of_the_quadratic_program(name, sense, sha
         np.testing.assert_allclose(weights, right.w, atol=1e-4 * np.linalg.norm(right.w))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rules_and_float32(name):
-    shared = NAMES.index(name) % 2 == 0
+@pytest.mark.parametrize(("name", "shared"), thorough_after(1, [("open", True), ("turned", False)]))
+def test_rules_and_float32(name, shared):
     decisions, inputs, outputs, every = examples(name, "minimise", shared)
     problem = js.decisions.problem(decisions, P, shared=shared)
     report = js.check_problem(problem, inputs, outputs, examples=3, draws=2)

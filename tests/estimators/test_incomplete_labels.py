@@ -34,11 +34,10 @@ def sequences() -> tuple[list, list, list]:
 def test_sequences_are_learned_from_half_of_their_labels(objective: str) -> None:
     X, labels, known = sequences()
     partly = SequenceLabeller(C=10.0, objective=objective).fit(X, known)
-    whole = SequenceLabeller(C=10.0, objective=objective).fit(X, labels)
     assert partly.status_ is js.Status.CONVERGED and partly.classes_.tolist() == ["a", "b", "c"]
-    assert partly.score(X, labels) > whole.score(X, labels) - 0.05 > 0.85
+    assert partly.score(X, labels) > 0.85
     bound = 0.0 if objective == "svm1_margin" else -np.inf
-    assert partly.dual_ == bound <= whole.dual_, "no sequence has all labels"
+    assert partly.dual_ == bound, "no sequence has all labels"
 
 
 @pytest.mark.parametrize("objective", ["svm1_margin", "log_loss"])

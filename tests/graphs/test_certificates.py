@@ -118,7 +118,7 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
     return solution
 
 
-SEEDS = repeats(10, 4)
+SEEDS = repeats(6, 4)
 
 
 @pytest.mark.parametrize("oracle", ["relaxed", "reweighted", "modes"])

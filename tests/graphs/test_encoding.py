@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -14,31 +14,20 @@ from jaxstruct.solvers.predict import predict
 from tests.lib.refusals import refused
 
 
-class Network:
+class Network(dict):
     """What of networkx is read: nodes(data=True), edges(data=True), adj."""
 
-    def __init__(self) -> None:
-        self._nodes: dict[Hashable, dict] = {}
-        self._edges: dict[tuple, dict] = {}
-        self.adj: Mapping = {}
+    adj: Mapping = {}
 
-    def add_node(self, node: Hashable, **attributes: object) -> None:
-        self._nodes[node] = attributes
-
-    def add_edge(self, a: Hashable, b: Hashable, **attributes: object) -> None:
-        self._edges[a, b] = attributes
+    def __init__(self, nodes: dict, edges: dict) -> None:
+        super().__init__(nodes)
+        self.ends = edges
 
     def nodes(self, data: bool = False) -> list:
-        return list(self._nodes.items() if data else self._nodes)
+        return list(self.items() if data else self)
 
     def edges(self, data: bool = False) -> list:
-        return [(*ends, own) if data else ends for ends, own in self._edges.items()]
-
-    def __iter__(self):
-        return iter(self._nodes)
-
-    def __len__(self) -> int:
-        return len(self._nodes)
+        return [(*ends, own) if data else ends for ends, own in self.ends.items()]
 
 
 GRAPHS = [
@@ -106,15 +95,12 @@ def test_edges_of_named_nodes() -> None:
 
 
 def test_a_network_has_its_attributes_as_features() -> None:
-    network = Network()
-    network.add_node("x", colour="red", label="A")
-    network.add_node("y", size=2.0, label="B")
-    network.add_edge("y", "x", weight=0.5)
+    nodes = {"x": {"colour": "red", "label": "A"}, "y": {"size": 2.0, "label": "B"}}
+    network = Network(nodes, {("y", "x"): {"weight": 0.5}})
     (graph,) = read_graphs([network], frozenset({"label"}))
     assert graph.nodes == [{"colour": "red"}, {"size": 2.0}] and graph.names == ("x", "y")
     assert graph.edges.tolist() == [[1, 0]] and graph.edge_features == [{"weight": 0.5}]
-    network.add_edge("y", "x")
-    (bare,) = read_graphs([network])
+    (bare,) = read_graphs([Network(nodes, {("y", "x"): {}})])
     assert bare.edge_features is None and "label" in bare.nodes[0]
 
 
@@ -150,7 +136,7 @@ def test_many_labels_are_not_enumerated() -> None:
 def test_graphs_that_are_none_are_refused() -> None:
     two = np.eye(2)
     for graphs, message in (
-        (Network(), "graphs must be a list of graphs, got one graph: put it into a list"),
+        (Network({}, {}), "graphs must be a list of graphs, got one graph: put it into a list"),
         ([3], r"graphs\[0\] must be \(nodes, edges\), .* got int 3"),
         ([(two, [(0, 1, 2)])], r"graphs\[0\]: edges\[0\] must be a pair of no"),
         ([(np.eye(3), np.eye(3))], r"pairs of nodes \[E, 2\], got .*np.argwhere\(np.triu"),

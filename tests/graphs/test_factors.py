@@ -64,15 +64,12 @@ def test_minus_infinity_that_leaves_no_output_is_traced_along_edges() -> None:
     graph_potentials(nodes, EDGES, np.stack([equal, equal[::-1]]))
 
 
-def test_a_grid() -> None:
+def test_grids_and_complete_graphs() -> None:
     right, down = grid_edges(2, 3)
     assert right.tolist() == [[0, 1], [1, 2], [3, 4], [4, 5]]
     assert down.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert right.dtype == np.int32
     assert [len(each) for each in grid_edges(1, 1)] == [0, 0]
-
-
-def test_a_complete_graph() -> None:
     assert complete_edges(3).tolist() == [[0, 1], [0, 2], [1, 2]]
     assert complete_edges(1).shape == (0, 2)
 

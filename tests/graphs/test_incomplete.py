@@ -52,8 +52,9 @@ def outputs_of(labels: list, loss: object):
     return of
 
 
-@pytest.mark.parametrize("loss", ["hamming", COSTS], ids=["hamming", "costs"])
-@pytest.mark.parametrize("inference", ["elimination", "enumeration"])
+@pytest.mark.parametrize(
+    ("inference", "loss"), [("elimination", COSTS), ("enumeration", "hamming")]
+)
 def test_what_agrees_is_found_and_the_objective_is_as_defined(inference: str, loss) -> None:
     given, labels = graphs(0, 8)
     options = {"inference": inference, "loss": loss, "dtype": "float64"}
@@ -124,9 +125,11 @@ def sets_of(loss: str):
     return of
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("pairs", [False, True])
-@pytest.mark.parametrize("loss", ["hamming", "normalised_hamming", "ranking"])
+@pytest.mark.parametrize(
+    ("loss", "pairs", "dtype"),
+    [("hamming", True, "float32"), ("normalised_hamming", False, "float64"),
+     ("ranking", True, "float64")],
+)  # fmt: skip
 def test_sets_that_agree_are_found_and_cost_nothing(loss: str, pairs: bool, dtype: str) -> None:
     data = js.graphs.prepare_sets(X, KNOWN_SETS, classes=NAMES, loss=loss, pairs=pairs, dtype=dtype)
     assert isinstance(data.outputs, Incomplete)
@@ -157,9 +160,6 @@ def test_sets_are_learned_from_half_of_their_labels(objective: str) -> None:
     model = js.estimators.MultiLabelClassifier(C=10.0, objective=objective).fit(X, known)
     assert model.status_ is js.Status.CONVERGED
     assert (model.predict(X) == y).mean() > 0.8
-    again = js.estimators.MultiLabelClassifier(C=10.0, objective=objective)
-    again.fit(X, known, sample_weight=np.ones(60))
-    np.testing.assert_allclose(again.coef_, model.coef_, rtol=1e-6)
 
 
 def test_sets_that_do_not_fit_are_refused() -> None:

@@ -15,12 +15,11 @@ LABELS = {k: np.array([*itertools.product((0, 1), repeat=k)]) for k in range(1, 
 
 
 class Cases(NamedTuple):
-    """scores [n, K] with 9 on padding, truths [n, K] with -1, lengths [n], scales [n]."""
+    """scores [n, K] with 9 on padding, truths [n, K] with -1, lengths [n]."""
 
     scores: np.ndarray
     truths: np.ndarray
     lengths: np.ndarray
-    scales: np.ndarray
 
 
 def cases(seed: int, n: int, most: int) -> Cases:
@@ -31,15 +30,14 @@ def cases(seed: int, n: int, most: int) -> Cases:
     scores[::3] = random.integers(-1, 2, (len(scores[::3]), K)) / 2
     truths = random.integers(0, most + 1, (n, K)).astype(np.int32)
     beyond = np.arange(K) >= lengths[:, None]
-    scales = random.choice([0.0, 0.3, 1.0, 4.0], n)
-    return Cases(np.where(beyond, 9, scores), np.where(beyond, -1, truths), lengths, scales)
+    return Cases(np.where(beyond, 9, scores), np.where(beyond, -1, truths), lengths)
 
 
 def rows_of(given: Cases, k: int) -> tuple[np.ndarray, Cases]:
     """(which cases have this length, these without padding)."""
     rows = np.flatnonzero(given.lengths == k)
-    scores, truths, lengths, scales = (leaf[rows] for leaf in given)
-    return rows, Cases(scores[:, :k], truths[:, :k], lengths, scales)
+    scores, truths, lengths = (leaf[rows] for leaf in given)
+    return rows, Cases(scores[:, :k], truths[:, :k], lengths)
 
 
 def ranking_scores(scores: np.ndarray, relevance: np.ndarray, orders: np.ndarray) -> np.ndarray:

@@ -13,7 +13,12 @@ from jaxstruct.rankings.inputs import SampleTheta
 from jaxstruct.rankings.losses import Measure, chosen, labels_loss, mean_ranking_loss, ranking_loss
 from jaxstruct.rankings.oracles import listing
 from jaxstruct.rankings.oracles.contingency import best_cell
-from jaxstruct.rankings.oracles.orders import average_precision_augmented, roc_area_augmented
+from jaxstruct.rankings.oracles.orders import (
+    average_precision_augmented,
+    ranked,
+    roc_area_augmented,
+)
+from tests.lib.structures import Every, check_oracles
 from tests.rankings.cases import (
     LABELS,
     ORDERS,
@@ -25,8 +30,14 @@ from tests.rankings.cases import (
     table_losses,
 )
 
-RANKINGS = [("average_precision", None), ("roc_area", None), ("ndcg", None), ("ndcg", 3)]
-MEASURES = [("error_rate", None), ("f1", None), ("precision_at", 2), ("recall_at", 3)]
+RANKINGS = [
+    ("average_precision", None, "float32"), ("roc_area", None, "float64"),
+    ("ndcg", None, "float64"), ("ndcg", 3, "float32"),
+]  # fmt: skip
+MEASURES = [
+    ("error_rate", None, "float32"), ("f1", None, "float64"), ("precision_at", 2, "float32"),
+    ("recall_at", 3, "float64"),
+]  # fmt: skip
 
 
 def balanced(tp, fp, fn, tn):
@@ -34,110 +45,76 @@ def balanced(tp, fp, fn, tn):
     return (fn / jnp.maximum(tp + fn, 1) + fp / jnp.maximum(fp + tn, 1)) / 2
 
 
-N = 1_500
-"""Of each dtype."""
+def listed(given, lists, of):
+    """A case -> all its outputs; of: (cases of one length, outputs) -> (F, Delta, places of y)."""
+    found = {}
+    for k, every in lists.items():
+        rows, own = rows_of(given, k)
+        outputs = np.pad(every, ((0, 0), (0, K - k)), constant_values=-1)
+        found |= {i: Every(outputs, *one) for i, *one in zip(rows, *of(own, every), strict=True)}
+    return found.__getitem__
 
 
-@jax.jit
-def answers(problem, theta, y_true, scale):
-    """Of each case (best under the loss, best, then F and Delta of them and of the truth)."""
-
-    def one(theta, y_true, scale):
-        y = problem.oracles.loss_augmented_decode(theta, y_true, scale)
-        best = problem.model.decode(theta)
-        F = [problem.model.score(theta, each) for each in (y, best, y_true)]
-        return y, best, F, [problem.model.loss(y_true, each) for each in (y, y_true)]
-
-    return jax.vmap(one)(theta, y_true, scale)
+def theta_of(given, dtype):
+    return SampleTheta(given.scores.astype(dtype), given.lengths, given.truths)
 
 
-def found_of(problem, given, dtype):
-    truths = jnp.asarray(given.truths)
-    theta = SampleTheta(jnp.asarray(given.scores, dtype), jnp.asarray(given.lengths), truths)
-    return jax.tree.map(
-        np.asarray, answers(problem, theta, truths, jnp.asarray(given.scales, dtype))
-    )
+def check(problem, given, dtype, every, **options):
+    """By every scale that cases have."""
+    tolerance, theta = 5e-6 if dtype == "float32" else 1e-12, theta_of(given, dtype)
+    check_oracles(problem, theta, given.truths, every, tolerance, (0.3, 1.0, 4.0), **options)
 
 
-def places_of(found, every, rows, k):
-    """[n] where each output stands in a list of all [m, k]; its padding is -1."""
-    assert (found[rows, k:] == -1).all()
-    same = (found[rows, None, :k] == every[None]).all(2)
-    assert same.any(1).all(), "no such output"
-    return same.argmax(1)
-
-
-def check_values(found, F, losses, total, place, rows, close):
-    """F and Delta of the outputs found are those of the list, and the total is its largest."""
-    y, _, (F_y, _, _), (loss, of_truth) = found
-    which = np.arange(len(rows)), place
-    np.testing.assert_allclose(F_y[rows], F[which], rtol=0, atol=close)
-    np.testing.assert_allclose(loss[rows], losses[which], rtol=0, atol=close)
-    np.testing.assert_allclose(total[which], total.max(1), rtol=0, atol=close)
-    assert (of_truth == 0).all()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("name", "at"), RANKINGS)
+@pytest.mark.parametrize(("name", "at", "dtype"), RANKINGS)
 def test_the_most_violated_ranking(name, at, dtype):
+    """A ranking in the order of the relevances has the F of these."""
+
+    def of(own, every):
+        F, losses = (
+            ranking_scores(own.scores, own.truths, every),
+            ranking_losses(name, at, own.truths, every),
+        )
+        true = np.argsort(np.argsort(own.truths, axis=1, kind="stable"), axis=1)
+        return F, losses, (every == true[:, None]).all(2).argmax(1)
+
     with jax.enable_x64(dtype == "float64"):
-        given = cases(0, N, 3)
-        found = found_of(document_ranking(1, loss=name, at=at, dtype=dtype), given, dtype)
-        close = 5e-6 if dtype == "float32" else 1e-12
-        for k, every in ORDERS.items():
-            rows, (scores, truths, _, scales) = rows_of(given, k)
-            F = ranking_scores(scores, truths, every)
-            losses = ranking_losses(name, at, truths, every)
-            place = places_of(found[0], every, rows, k)
-            check_values(found, F, losses, F + scales[:, None] * losses, place, rows, close)
-            sorted_first = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
-            assert (found[1][rows, :k] == k - 1 - sorted_first).all()
-            own = np.sign(truths[:, :, None] - truths[:, None]).sum(2)  # wins of the truth
-            pairs = np.maximum((truths[:, :, None] != truths[:, None]).sum((1, 2)) / 2, 1)
-            np.testing.assert_allclose(
-                found[2][2][rows], (own * scores).sum(1) / pairs, rtol=0, atol=close
-            )
+        problem, given = document_ranking(1, loss=name, at=at, dtype=dtype), cases(0, 1_000, 3)
+        check(problem, given, dtype, listed(given, ORDERS, of))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("name", "at"), [*MEASURES, (balanced, None)])
+@pytest.mark.parametrize(("name", "at", "dtype"), [*MEASURES, (balanced, None, "float64")])
 def test_the_most_violated_labels(name, at, dtype):
+    """And the best ones of every level, a cell of the contingency table."""
+
+    def of(own, every):
+        k, truth = every.shape[1], (own.truths[:, None] == every).all(2)
+        free = truth | (at is None) | (every.sum(1) == min(at or 0, k))
+        losses = np.where(truth, 0, table_losses(name, own.truths, every))
+        return np.where(free, own.scores @ every.T / k, -np.inf), losses, truth.argmax(1)
+
     with jax.enable_x64(dtype == "float64"):
-        given = cases(1, N, 1)
-        found = found_of(sample_labels(1, loss=name, at=at, dtype=dtype), given, dtype)
-        close = 5e-6 if dtype == "float32" else 1e-12
-        for k, every in LABELS.items():
-            rows, (scores, truths, _, scales) = rows_of(given, k)
-            F = scores @ every.T / k
-            losses = table_losses(name, truths, every)
-            free = at is None or every.sum(1) == min(at, k)
-            truth = (truths[:, None] == every).all(2)
-            losses = np.where(truth, 0, losses)
-            total = np.where(free | truth, F + scales[:, None] * losses, -np.inf)
-            place = places_of(found[0], every, rows, k)
-            check_values(found, F, losses, total, place, rows, close)
-            of_best = F[np.arange(len(rows)), places_of(found[1], every, rows, k)]
-            np.testing.assert_allclose(of_best, np.where(free, F, -np.inf).max(1), atol=close)
-            np.testing.assert_allclose(found[2][2][rows], F[truth], rtol=0, atol=close)
+        problem, given = sample_labels(1, loss=name, at=at, dtype=dtype), cases(1, 400, 1)
+        check(problem, given, dtype, listed(given, LABELS, of), plain=at is None)
+        if at is None:
+            return
+        found = jax.jit(jax.vmap(problem.model.decode))(theta_of(given, dtype))
+    order = np.argsort(-np.where(given.truths < 0, -np.inf, given.scores), axis=1, kind="stable")
+    place = np.argsort(order, axis=1)
+    np.testing.assert_array_equal(found, np.where(given.truths < 0, -1, place < at))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("name", "at"), RANKINGS)
+@pytest.mark.parametrize(("name", "at", "dtype"), RANKINGS)
 def test_rankings_above_are_the_best_of_each_sequence_of_kinds(name, at, dtype):
     """Down to a value that is drawn; every ranking of a larger F + Delta has an equal in the list
     that is as good."""
     with jax.enable_x64(dtype == "float64"):
         given = cases(4, 1_000, 3)
         problem = document_ranking(1, loss=name, at=at, dtype=dtype)
-        truths = jnp.asarray(given.truths)
-        theta = SampleTheta(jnp.asarray(given.scores, dtype), jnp.asarray(given.lengths), truths)
         above = np.random.default_rng(5).normal(0.3, 0.6, len(given.lengths)).astype(dtype)
         above[::4] = -np.inf
         number = 8
-        listed = jax.jit(
-            jax.vmap(lambda *one: problem.oracles.best_above(*one[:2], number, one[2]))
-        )
-        ys, real = map(np.asarray, listed(theta, truths, above))
+        call = jax.vmap(lambda *one: problem.oracles.best_above(*one[:2], number, one[2]))
+        ys, real = jax.device_get(jax.jit(call)(theta_of(given, dtype), given.truths, above))
         close, cut = 5e-6 if dtype == "float32" else 1e-12, 0
         for k, every in ORDERS.items():
             rows, (scores, truths, *_) = rows_of(given, k)
@@ -166,8 +143,7 @@ def test_a_list_that_is_cut_off_is_filled_with_its_last_ranking(monkeypatch):
     """So that what reads it knows of others."""
     monkeypatch.setattr(listing, "WORK", 0)
     given = cases(6, 40, 3)
-    problem, truths = document_ranking(1), jnp.asarray(given.truths)
-    theta = SampleTheta(jnp.asarray(given.scores, jnp.float32), jnp.asarray(given.lengths), truths)
+    problem, truths, theta = document_ranking(1), given.truths, theta_of(given, "float32")
     listed = jax.vmap(lambda *one: problem.oracles.best_above(*one, 3, jnp.float32(0.3)))
     ys, real = map(np.asarray, jax.jit(listed)(theta, truths))
     decode = jax.vmap(problem.oracles.loss_augmented_decode, (0, 0, None))
@@ -189,40 +165,10 @@ def test_ties_go_to_the_fewest_true_positives_and_to_relevant_documents():
     for at in (None, 2):
         y, value = best_cell(scores, truth, jnp.int32(4), two_ones, at)
         assert (y.tolist(), float(value)) == ([0, 1, 0, 1, -1], 0.0)
+    assert ranked(jnp.asarray([1.0, 2, 1, 2, 9]), jnp.int32(4)).tolist() == [1, 3, 0, 2, -1]
     for augmented in (average_precision_augmented, roc_area_augmented):
         y = augmented(scores, truth, jnp.int32(4), 0.0)
         assert y.tolist() == [3, 1, 2, 0, -1]  # the relevant first, each kind in its order
-
-
-@pytest.mark.parametrize(("name", "at"), MEASURES)
-def test_the_best_labels_of_every_level(name, at):
-    """A level is a cell of the contingency table; its best wrong labels are those of the list."""
-    given = cases(2, 400, 1)
-    problem = sample_labels(1, loss=name, at=at)
-    theta = SampleTheta(jnp.asarray(given.scores, jnp.float32), jnp.asarray(given.lengths))
-    levels = np.asarray(jax.vmap(problem.oracles.level_losses)(given.truths))
-    random = np.random.default_rng(1)
-    offsets, slopes = (random.random(levels.shape).astype(np.float32) for _ in range(2))
-    best = jax.jit(jax.vmap(problem.oracles.best_by_level))
-    found = np.asarray(best(theta, given.truths, offsets, slopes))
-    for k, every in LABELS.items():
-        rows, (scores, truths, *_) = rows_of(given, k)
-        tp = (truths[:, None] * every).sum(2)
-        fp = ((1 - truths[:, None]) * every).sum(2)
-        level = tp if at is not None else tp * (K + 1) + fp
-        at_level = [np.take_along_axis(leaf[rows], level, 1) for leaf in (offsets, slopes, levels)]
-        value = at_level[0] + at_level[1] * (scores @ every.T / k)
-        wrong = (truths[:, None] != every).any(2)
-        if at is not None:
-            wrong &= every.sum(1) == min(at, k)
-        losses = table_losses(name, truths, every)
-        np.testing.assert_allclose(at_level[2][wrong], losses[wrong], atol=1e-6)
-        value = np.where(wrong, value, -np.inf)
-        place = places_of(found, every, rows, k)
-        some = wrong.any(1)
-        own = value[np.arange(len(rows)), place]
-        np.testing.assert_allclose(own[some], value[some].max(1), atol=1e-5)
-        assert (found[rows, :k] == truths)[~some].all()
 
 
 def test_losses_are_those_of_scikit_learn():
@@ -263,7 +209,7 @@ def orders_of(scores):
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize(("name", "at"), RANKINGS)
+@pytest.mark.parametrize(("name", "at"), [one[:2] for one in RANKINGS])
 def test_rankings_count_by_the_mean_over_orders(name, at):
     measure = Measure(name, at, "float64")
     for scores, relevance in tied(0, 1000):
@@ -279,17 +225,3 @@ def test_the_largest_are_chosen_by_the_mean_over_orders():
         for at in range(1, len(scores) + 2):
             expected = (orders_of(scores) >= len(scores) - at).mean(axis=0)
             np.testing.assert_allclose(chosen(scores, at), expected, atol=1e-12)
-
-
-def test_scikit_learn_has_the_same():
-    random = np.random.default_rng(2)
-    for _ in range(50):
-        scores, relevance = random.integers(0, 4, 30) / 3, random.integers(0, 4, 30)
-        ndcg = ndcg_score([2.0**relevance - 1], [scores], k=10)
-        assert 1 - mean_ranking_loss(Measure("ndcg", 10, "float64"), relevance, scores) == (
-            pytest.approx(ndcg)
-        )
-        area = roc_auc_score(relevance > 0, scores)
-        assert 1 - mean_ranking_loss(Measure("roc_area", None, "float64"), relevance, scores) == (
-            pytest.approx(area)
-        )

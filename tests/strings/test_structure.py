@@ -65,9 +65,12 @@ def test_oracles_against_enumeration(kind: str) -> None:
         theta = CandidateScores(scores, numbers)
         found = problem.oracles.contenders(theta, y)
         worst = problem.oracles.output(found.trace, jnp.argmax(found.losses + found.scores))
-        return problem.model.decode(theta), worst, found.losses, found.scores
+        p = problem.inference.marginals(theta).probabilities
+        return problem.model.decode(theta), worst, found.losses, found.scores, p
 
-    decoded, worst, losses, own = map(np.asarray, answers(scores, numbers, y))
+    decoded, worst, losses, own, p = map(np.asarray, answers(scores, numbers, y))
+    share = np.where(numbers >= 0, np.exp(scores), 0)
+    np.testing.assert_allclose(p, share / share.sum(axis=1, keepdims=True), atol=1e-6)
     for i in range(CASES):
         real = [k for k in range(K) if numbers[i, k] >= 0]
         assert decoded[i] == numbers[i, max(real, key=lambda k: (scores[i, k], -k))]
@@ -118,6 +121,9 @@ def test_proposition_25(x64: None, seed: int = 0) -> None:
             R2, S2 = x @ x, (table**2).sum(axis=1).max()
             explicit = np.kron(x, table[0]) - np.kron(x, table[1])
             assert norms[0, 1] == pytest.approx(explicit @ explicit)
+            gram = problem.space.plane_gram(x_i, every[0], every, every[1])
+            apart = table[0] - table
+            np.testing.assert_allclose(gram, R2 * apart @ apart[1], atol=1e-9)
             assert (norms.max() <= 2 * R2 * S2 * (1 + 1e-12)) == bounded
             assert norms.max() > 0.1 * R2 * S2
 

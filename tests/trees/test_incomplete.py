@@ -15,6 +15,7 @@ from jaxstruct.trees import Brackets, constituents, read_trees, tags
 from jaxstruct.trees.phrases.integer_trees import decode
 from tests.lib.incomplete import check_completions, check_same_as_fit, check_training
 from tests.lib.refusals import refused
+from tests.lib.thorough import thorough_after
 from tests.trees.structure_cases import T, all_trees, grammar, inner_nodes, nodes, trees
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -71,9 +72,11 @@ def outputs_of(seed: int, loss: str, given: list):
     return of
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("charts", [False, True], ids=["forests", "charts"])
-@pytest.mark.parametrize("loss", ["node_f1", "all_node_f1"])
+@pytest.mark.parametrize(
+    ("loss", "charts", "dtype"),
+    thorough_after(2, [("node_f1", False, "float32"), ("all_node_f1", True, "float64"),
+                       ("node_f1", True, "float32")]),
+)  # fmt: skip
 def test_what_agrees_is_found_and_costs_nothing(loss: str, charts: bool, dtype: str) -> None:
     given = partly(0)
     data = js.trees.prepare(given, loss=loss, dtype=dtype)

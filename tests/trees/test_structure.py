@@ -63,12 +63,7 @@ def random_weights(problem, integers, seed=0):
 @pytest.mark.parametrize(
     "name, dtype, seed, charts",
     thorough_after(
-        4,
-        [
-            *((name, "float64", 0, False) for name in NAMES),
-            ("node_f1", "float32", 1, False),
-            ("node_f1", "float64", 0, True),
-        ],
+        4, [*((name, "float64", 0, False) for name in NAMES), ("node_f1", "float64", 0, True)]
     ),
 )
 def test_oracles_are_the_best_of_all_trees(x64, name, dtype, seed, charts):

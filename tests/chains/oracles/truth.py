@@ -77,30 +77,30 @@ class Cases(NamedTuple):
 
 
 def cases(
-    structure: dict[str, bool], count: int = 200, T: int = 5, S: int = 3, draw: int = 0
+    structure: dict[str, bool], count: int = 200, T: int = 5, S: int = 3, forbidden: bool = True
 ) -> Cases:
     """`count` random chains of one structure, a quarter each with ties, forbidden labels, both.
 
     Lengths are drawn from 0..T; entries beyond them are nan wherever tables vary with the position.
     A twentieth of emissions and a fifth of the rest is -inf where some are forbidden; the first
-    chain has no label sequence at all.
+    chain has no label sequence at all. Nothing is where it is not `forbidden`.
     """
-    return _cases(tuple(structure.items()), count, T, S, draw)
+    return _cases(tuple(structure.items()), count, T, S, forbidden)
 
 
 @functools.cache
-def _cases(structure: tuple, count: int, T: int, S: int, draw: int) -> Cases:
-    random, kind = np.random.default_rng([count, T, S, draw]), dict(structure)
+def _cases(structure: tuple, count: int, T: int, S: int, forbidden: bool) -> Cases:
+    random, kind = np.random.default_rng([count, T, S, 0]), dict(structure)
     at = np.arange(count)
     length = random.integers(0, T + 1, count).astype(np.int32)
     length[0] = T
 
-    def table(forbidden: float, shape: tuple[int, ...], steps: int | None) -> np.ndarray:
+    def table(share: float, shape: tuple[int, ...], steps: int | None) -> np.ndarray:
         shape = (count, *(() if steps is None else (max(steps, 0),)), *shape)
         here = at.reshape(-1, *(1,) * (len(shape) - 1))
         values = random.normal(size=shape)
         values = np.where(here % 2 == 0, random.integers(-1, 2, shape), values)
-        barred = (here % 4 < 2) & (random.random(shape) < forbidden)
+        barred = forbidden & (here % 4 < 2) & (random.random(shape) < share)
         values = np.where(barred, -np.inf, values)
         if steps is not None:
             values[np.arange(shape[1]) >= length[:, None] - T + steps] = np.nan
@@ -112,7 +112,8 @@ def _cases(structure: tuple, count: int, T: int, S: int, draw: int) -> Cases:
     ends = [table(0.1, (S,), None) if kind["start_stop"] else None for _ in range(2)]
     triples = table(0.2, (S, S, S), by_step(2)) if kind["second_order"] else None
     parts = table(0.05, (S,), T), table(0.2, (S, S), by_step(1)), *ends, triples
-    parts[0][0, -1] = -np.inf
+    if forbidden:
+        parts[0][0, -1] = -np.inf
     real = np.arange(T) < length[:, None]
     y_true = np.where(real, random.integers(0, S, (count, T)), PADDING).astype(np.int32)
     every = [all_labelings(S, end, T) for end in range(T + 1)]

@@ -26,7 +26,6 @@ from tests.lib.enumeration import (
     flat,
 )
 from tests.lib.refusals import refused
-from tests.lib.thorough import repeats, thorough_after
 from tests.trees.oracles.truth import (
     OWN,
     SHARED,
@@ -142,17 +141,17 @@ def check_of_levels(given: Cases, every: Listed, counts: np.ndarray, found, tole
     check_levels(every, levels, found.tree, found.score, tolerance)
 
 
-EACH = [(OWN, SMALL, "float32"), (SHARED, SKEWED, "float32"), (OWN, SKEWED, "float64")]
+EACH = [(OWN, SMALL, "float32"), (SHARED, SKEWED, "float64")]
 
 
-@pytest.mark.parametrize(("kind", "size", "dtype"), thorough_after(2, EACH))
+@pytest.mark.parametrize(("kind", "size", "dtype"), EACH)
 def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
     """Of equals, of odd seeds, the lowest top symbol, then in preorder the lowest rule, the lowest
     split. Matches of inner nodes are levels, one of them a cap in float64."""
     none, levels, tolerance, of_sums = 0, size.tokens, 1e-5, 2e-5
     if dtype == "float64":
         levels, tolerance, of_sums = 2, 1e-13, 1e-12
-    for seed in repeats(4, 2):
+    for seed in range(2):
         given = cases(kind, size, seed)
         every, asks = listed(given, seed % 2 == 1), asked(given)
         with jax.enable_x64(dtype == "float64"):
@@ -172,9 +171,9 @@ def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
     assert none > 0 or size is SKEWED
 
 
-@pytest.mark.parametrize(("kind", "size"), thorough_after(1, [(OWN, SHORT), (SHARED, SKEWED)]))
-def test_levels_of_every_pair_of_matched_and_predicted(kind, size: tuple) -> None:
+def test_levels_of_every_pair_of_matched_and_predicted() -> None:
     """0 to 2 at any node, tokens too, never more matched than predicted: level p L + m."""
+    kind, size = OWN, SHORT
     predicted = np.arange(size.symbols)[::-1] % 3
     L, random = 2 * (2 * size.tokens - 1) + 1, np.random.default_rng(5)
     for seed in range(2):
@@ -208,9 +207,9 @@ def test_derivatives_against_differences() -> None:
     assert_derivatives(scores, potentials)
 
 
-@pytest.mark.parametrize("kind, size", thorough_after(1, [(SHARED, SKEWED), (OWN, SMALL)]))
-def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) -> None:
+def test_more_are_sorted_in_the_same_order(monkeypatch) -> None:
     """Those of many come first among those of more, ties included, block by block or at once."""
+    kind, size = SHARED, SKEWED
     bytes_of = sentence_bytes(40, size.tokens, size.symbols, size.rules, np.dtype("f4"))
     monkeypatch.setattr(oracle, "MOST_BYTES", 3 * bytes_of)
     for seed in range(2):

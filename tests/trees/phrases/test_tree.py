@@ -159,16 +159,6 @@ def test_the_way_back_is_certain(options: Binarisation) -> None:
         assert debinarise(normal, options) == tree
 
 
-def test_less_memory_means_fewer_symbols() -> None:
-    trees = random_trees(7, 300)
-
-    def symbols(memory: int | None) -> int:
-        forms = (binarise(tree, Binarisation("right", memory)) for tree in trees)
-        return len({node.label for form in forms for node in preorder(form)})
-
-    assert symbols(0) < symbols(1) < symbols(2) < symbols(None)
-
-
 def test_labels_of_a_symbol() -> None:
     assert chain_labels("S+VP", FULL) == ("S", "VP")
     assert chain_labels("NN", FULL) == ("NN",)
