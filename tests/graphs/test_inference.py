@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 import jaxstruct as js
@@ -140,6 +141,17 @@ def test_the_bound_is_above_and_bethe_below_where_edges_attract() -> None:
         w = np.r_[np.zeros(4), drawn(given, 0.2)[4:8], scale * np.tile(np.eye(2).ravel(), 2)]
         true = enumerated(given, w)[0]
         assert of_bethe(w)[0] < true - 1e-3 < true + 1e-3 < of_bound(w)[0]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["bethe", "reweighted"])
+def test_gradients_are_those_of_differences(name: str) -> None:
+    given = mixed(3)
+    of = measured(given, name)
+    w = drawn(given, 1.0)
+    slope = approx_fprime(w, lambda at: of(at)[0], 1e-4)
+    np.testing.assert_allclose(of(w)[1], slope, atol=5e-3)
+    assert np.abs(slope).max() > 0.1
 
 
 def test_the_bound_is_convex_in_the_weights() -> None:

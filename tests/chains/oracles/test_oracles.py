@@ -183,11 +183,13 @@ def check(given: Cases, dtype: str, scale: float = 0.0, freedom: int = 100) -> N
         check_samples(every, found["drawn"], freedom)
 
 
-EACH = [(STRUCTURES[7].values[0], "float32"), (STRUCTURES[2].values[0], "float64")]
-"""All three options, and one: `oracles.recursion` alone reads them, which all oracles share."""
+EACH = [(STRUCTURES[i].values[0], f"float{bits}")
+        for i, bits in ((7, 32), (2, 64), (4, 32), (1, 32))]  # fmt: skip
+"""Every two options with and without each other, and all three: `oracles.recursion` alone reads
+them, which all oracles share."""
 
 
-@pytest.mark.parametrize(("structure", "dtype"), EACH)
+@pytest.mark.parametrize(("structure", "dtype"), thorough_after(2, EACH))
 def test_against_enumeration(structure: dict[str, bool], dtype: str) -> None:
     given = cases(structure)
     assert set(given.length) == set(range(6))
