@@ -10,9 +10,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import jaxstruct as js
-from jaxstruct import Settings, Status, certify, fit, ragged
+from jaxstruct import Settings, Status, certify, fit, joint_feature, ragged
 from jaxstruct.chains import chain, chain_inputs
-from jaxstruct.multiclass.structure import kernel_multiclass
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.loop.host_loop import LEFT
 from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty_numbers
@@ -20,7 +20,16 @@ from jaxstruct.solvers.objective.scaling import PASSES, ray_of
 from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
-from tests.solvers.cases import FULL, GROWN, case_for, dense_beta, flat, of_slack, random_case
+from tests.solvers.cases import (
+    FULL,
+    GROWN,
+    case_for,
+    dense_beta,
+    enumerated_problem,
+    flat,
+    of_slack,
+    random_case,
+)
 from tests.solvers.certificate_runs import run
 from tests.solvers.test_planted_mistakes import UNCHECKED, X, Y, structure
 from tests.truth.quadratic_program import dual_value, primal_value, problem, slacks
@@ -82,6 +91,50 @@ def test_every_round_states_the_truth(x64, formulation, variant):
     assert solution.gap == solution.primal - solution.dual
     exact = primal_value(formulation, flat(solution.weights), *given)
     assert exact == pytest.approx(solution.primal, rel=1e-9)
+
+
+def linear(case):
+    return case.problem(), case.x
+
+
+def kernel(case):
+    problem = kernel_multiclass(
+        len(case.y), 4, output_features=case.output_features, loss=case.loss, dtype="float64"
+    )
+    return problem, kernel_inputs(case.x @ case.x.T)
+
+
+@pytest.mark.parametrize("make", [linear, enumerated_problem])
+@pytest.mark.parametrize("output_features", [0, 3])
+def test_joint_feature_is_the_transpose_of_scoring(x64, make, output_features):
+    """<w, Psi(x, y)> = F(x, y; w) for random w, and Psi = Phi (x) Lambda."""
+    case = random_case(3, output_features=output_features)
+    problem, inputs = make(case)
+    random, every = np.random.default_rng(4), np.arange(4, dtype=np.int32)
+    w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
+
+    def of(x, y):
+        return joint_feature(problem, x, y), problem.model.score(problem.model.potentials(w, x), y)
+
+    found = jax.jit(jax.vmap(jax.vmap(of, (None, 0)), (0, None)))(inputs, every)
+    psi, scores = (np.concatenate([np.reshape(leaf, (len(case.y), 4, -1)) for leaf in leaves], -1)
+                   for leaves in map(jax.tree.leaves, found))  # fmt: skip
+    np.testing.assert_allclose(psi, case.psi(), atol=1e-13)
+    np.testing.assert_allclose(psi @ flat(w), scores[..., 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("output_features", [0, 3])
+def test_joint_features_of_a_kernel_have_the_joint_kernel_as_inner_product(x64, output_features):
+    """F(x_j, z; Psi(x_i, y)) = K(x_i, x_j) L(y, z) (4.12)."""
+    case = random_case(3, output_features=output_features)
+    problem, inputs = kernel(case)
+    rows = np.eye(4) if case.output_features is None else case.output_features
+    joint = np.einsum("ij,yz->iyjz", case.x @ case.x.T, rows @ rows.T)
+    for i, y in ((0, 0), (1, 3), (11, 2)):
+        x = jax.tree.map(lambda leaf: leaf[i], inputs)  # noqa: B023
+        weights = joint_feature(problem, x, np.int32(y))
+        scores = jax.vmap(problem.model.potentials, (None, 0))(weights, inputs)
+        np.testing.assert_allclose(scores, joint[i, y], atol=1e-12)
 
 
 FALSE_ONCE = [
