@@ -324,7 +324,7 @@ def run(options: Options) -> common.Outcome | int | None:
         print("\n".join(f"wrote {path}" for path in files))
         return None
     ended = _start(options, options.start)
-    return None if ended.first is None else _told(options, ended)
+    return None if ended.first is None else _announced(options, ended)
 
 
 def _folder(options: Options) -> Path:
@@ -332,7 +332,7 @@ def _folder(options: Options) -> Path:
     return Path(options.output) / "cluster_parts"
 
 
-def _told(options: Options, ended: Ended) -> int:
+def _announced(options: Options, ended: Ended) -> int:
     """Say on standard error who died and how to go on."""
     again = (
         "the same command with --resume goes on from the last checkpoint "

@@ -68,7 +68,7 @@ def test_a_batch_holds_its_letters(data: Data) -> None:
     assert batch.length[2] == 0 and (batch.y[2] == -1).all()
 
 
-def test_images_are_moved_as_told() -> None:
+def test_images_are_moved_as_asked() -> None:
     image = jnp.zeros((1, 16, 8)).at[0, 8, 4].set(1.0)
     key = jax.random.key(0)
     np.testing.assert_allclose(moved(key, image, Moves(0.0, 0.0)), image, atol=1e-6)

@@ -58,8 +58,8 @@ def test_no_network_says_what_to_do(register, tmp_path, monkeypatch) -> None:
         register({"a.txt": b"alpha"}, url=url)
         with pytest.raises(FetchError) as caught:
             fetching.fetch("toy", tmp_path)
-    told = (f"{url}/a.txt", "refused", "offline", "JAXSTRUCT_DATA", "--verify_only")
-    assert all(part in str(caught.value) for part in told)
+    wanted = (f"{url}/a.txt", "refused", "offline", "JAXSTRUCT_DATA", "--verify_only")
+    assert all(part in str(caught.value) for part in wanted)
 
 
 def test_file_without_address(register, tmp_path) -> None:
