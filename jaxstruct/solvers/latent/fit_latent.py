@@ -375,7 +375,9 @@ def _solution(
     )  # fmt: skip
 
 
-def _check(problem: Problem, formulation: Formulation, counts: dict[str, Any], anneal: Any) -> None:
+def _check(
+    problem: Problem, outputs: Any, formulation: Formulation, counts: dict[str, Any], anneal: Any
+) -> None:
     if formulation.name != "svm1_margin":
         raise ValueError(
             f'formulation must be "svm1_margin", got "{formulation.name}": J is a difference of '
@@ -388,11 +390,16 @@ def _check(problem: Problem, formulation: Formulation, counts: dict[str, Any], a
             "agrees or complete, as those of this package have whose labels may be None"
         )
     for name, value in counts.items():
-        checked_size(name, value, 0 if name == "restarts" else 1)
+        checked_size(name, value, 1 if name == "max_rounds" else 0)
     if not isinstance(anneal, (list, tuple)) or not all(
         isinstance(one, (int, float)) and 0 < one < 1 for one in anneal
     ):
         raise ValueError(f"anneal must be shares of C between 0 and 1, got {text_of(anneal)}")
+    if not isinstance(outputs, Incomplete):
+        raise ValueError(
+            f"outputs must be jaxstruct.Incomplete, got {text_of(type(outputs).__name__)}: fit is "
+            "for outputs that are all known"
+        )
 
 
 def fit_latent(
@@ -458,15 +465,9 @@ def fit_latent(
     formulation, rules = checked_rules(
         problem, formulation, C, tolerance, None, max_passes, 1.0, callback, verbose, settings
     )
-    counts = {"max_rounds": max_rounds, "restarts": restarts}
-    _check(problem, formulation, counts, anneal)
-    checked_size("seed", seed, 0)
+    counts = {"max_rounds": max_rounds, "restarts": restarts, "seed": seed}
+    _check(problem, outputs, formulation, counts, anneal)
     check_flag("self_paced", self_paced)
-    if not isinstance(outputs, Incomplete):
-        raise ValueError(
-            f"outputs must be jaxstruct.Incomplete, got {text_of(type(outputs).__name__)}: fit is "
-            "for outputs that are all known"
-        )
     check_checkpoint(checkpoint, 0, resume, problem)
     x, y = some_that_agree(problem, inputs, outputs, example_weights, seed=seed)
     w = None if start is None else weights_of(problem, start)
@@ -482,7 +483,7 @@ def fit_latent(
     )  # fmt: skip
     now, file = Progress(), None
     if checkpoint is not None:
-        arguments = counts | {"seed": seed, "anneal": list(anneal), "self_paced": self_paced}
+        arguments = counts | {"anneal": list(anneal), "self_paced": self_paced}
         common = in_common(problem, cast(Any, settings), formulation, rules, 1.0) | arguments
         file = LatentFile(checkpoint, run_fingerprint(common, x, y, v, w), y)
         now = file.read(problem) if resume else now
