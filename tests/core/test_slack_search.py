@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.slack_search import SlackSearch, slack_search, tangent, with_listed
+from jaxstruct.core.contract import Contenders, Oracles
+from jaxstruct.core.slack_search import (
+    SlackSearch,
+    best_of_levels,
+    slack_search,
+    tangent,
+    with_listed,
+)
 from tests.lib.refusals import refused
 
 POWERS = (1.0, 0.5)
@@ -229,3 +237,10 @@ def test_nothing_to_gain() -> None:
 
 def test_steps_must_be_positive() -> None:
     refused("steps: got 0", lambda: slack_search(oracle(jnp.zeros((1, 2))), 1.0, steps=0))
+
+
+def test_a_level_without_an_output_has_the_true_one() -> None:
+    found = Contenders(jnp.array([1.0, 2.0]), jnp.array([0.5, -jnp.inf]), trace=None)
+    oracles = Oracles(lambda theta, y: found, lambda trace, level: level + 7)
+    losses, outputs = best_of_levels(SimpleNamespace(oracles=oracles), None, jnp.int32(3))
+    assert losses.tolist() == [1, 2] and outputs.tolist() == [7, 3]
