@@ -369,14 +369,11 @@ NO_OPTIMUM = [("potentials", 1), ("potentials", 2), ("potentials", 3), ("score",
 NO_OPTIMUM += [("loss", code) for code in (2, 3, 7)]
 
 
-TRAINED = [each for each in NAMED if "differences" not in each[0]] + HARMLESS
-
-
-@pytest.mark.parametrize("number", range(len(TRAINED)))
-def test_none_is_called_converged_wrongly(number):
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
+@pytest.mark.parametrize("name, code, match", NAMED + HARMLESS)
+def test_none_is_called_converged_wrongly(name, code, match, formulation):
     """Where the model itself is another one, or its decoder, it must be refused by that name."""
-    name, code, match = TRAINED[number]
-    found, message, right = outcome(name, code, ("svm1_margin", "svm2_slack")[number % 2])
+    found, message, right = outcome(name, code, formulation)
     assert right
     if name in ("potentials", "score", "loss") or (name, code) == ("decode", 1):
         assert found == "refused" and re.search(match, " ".join(message.split()))
