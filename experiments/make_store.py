@@ -40,10 +40,10 @@ from experiments.lib.progress import jobs_bar
 from experiments.lib.reading import Line, cells_of, lines_of, opened
 from experiments.lib.report import LINE, Table, render
 from jaxstruct.core.files import write_file
+from jaxstruct.data.bracketing import read_trees
 from jaxstruct.data.conll import no_token
 from jaxstruct.models import write_rows, write_sequences, write_trees
 from jaxstruct.models.store import Written
-from jaxstruct.trees.phrases.bracketing import read_trees
 
 # What the lines of a training file mean as records with their outputs.
 

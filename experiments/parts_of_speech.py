@@ -40,10 +40,10 @@ from experiments.tasks.token_features import FeatureOptions, fit_token_index
 from jaxstruct import predict
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
+from jaxstruct.data.bracketing import clean, read_trees
 from jaxstruct.data.conll import Sentence
+from jaxstruct.data.trees import tags, words
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.trees.phrases.bracketing import clean, read_trees
-from jaxstruct.trees.phrases.tree import tags, words
 
 METHODS = ("word", "hmm", "crf", "perceptron", "svm")
 PARTS = {"wsj": ("01", "00"), "gum": ("train", "test")}

@@ -1,6 +1,6 @@
 """Treebanks as bracketed text, file by file: GUM, the sample of the Penn Treebank, LDC's own.
 
-Only text comes out of here; `jaxstruct.trees.phrases.bracketing` reads it.
+Only text comes out of here; `jaxstruct.data.bracketing` reads it.
 """
 
 from __future__ import annotations

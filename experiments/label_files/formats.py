@@ -11,10 +11,10 @@ import numpy as np
 
 from experiments.lib.files import to_plain
 from experiments.lib.reading import Line, cells_of
+from jaxstruct.data.bracketing import write_line
 from jaxstruct.data.conll import no_token
+from jaxstruct.data.trees import Tree
 from jaxstruct.models import BadRecord, TrainedModel
-from jaxstruct.trees.phrases.bracketing import write_line
-from jaxstruct.trees.phrases.tree import Tree
 
 MOST_TOKENS = 1 << 16
 """Lines of a sentence in columns: a file without any empty line is no sentence."""

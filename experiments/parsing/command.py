@@ -74,7 +74,7 @@ from experiments.tasks.treebanks import (
 )
 from experiments.tasks.treebanks import Options as ParsingOptions
 from jaxstruct import Status
-from jaxstruct.trees.phrases.bracketing import write_line
+from jaxstruct.data.bracketing import write_line
 
 FOLDER = "parsing_trainings"
 """In the folder of results: a file a training; see `lib.kept`."""

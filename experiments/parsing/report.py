@@ -13,9 +13,9 @@ from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.report import Table, spread_text
 from experiments.tasks.parsers import Method, scores_of, sentence_f1
 from experiments.tasks.treebanks import SHORTEST, Options, Prepared, Treebank
+from jaxstruct.data.trees import leaves
 from jaxstruct.evaluation.metrics import McNemarResult, mcnemar
 from jaxstruct.trees.phrases.evaluation import VALID
-from jaxstruct.trees.phrases.tree import leaves
 
 
 class Paper(NamedTuple):

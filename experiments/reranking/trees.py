@@ -16,11 +16,11 @@ from experiments.tasks.treebanks import Prepared, Treebank, load_treebank, prepa
 from jaxstruct import Problem
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import BinaryTree, PyTree
+from jaxstruct.data.trees import Tree, leaves, words
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, count_constituents, score, summarise
 from jaxstruct.trees.phrases.integer_trees import decode
-from jaxstruct.trees.phrases.tree import Tree, leaves, words
 from jaxstruct.trees.potentials import Parsed
 from jaxstruct.trees.structure import grammar_potentials
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from experiments.corpora.treebanks import TreebankFile, load_gum, load_treebank_sample
-from jaxstruct.trees.phrases.bracketing import clean, read_trees
-from jaxstruct.trees.phrases.tree import Tree, leaves
+from jaxstruct.data.bracketing import clean, read_trees
+from jaxstruct.data.trees import Tree, leaves
 
 PHRASES = {
     **{name: name for name in ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR",

@@ -15,11 +15,11 @@ from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_rand
 from jaxstruct.core.compiling import compile_clock
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
+from jaxstruct.data.bracketing import read_tree, write_line
+from jaxstruct.data.trees import Tree, words
 from jaxstruct.solvers.loop.host_loop import Progress
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, VALID, Scores, score, summarise
-from jaxstruct.trees.phrases.tree import Tree, words
 from jaxstruct.trees.structure import weighted_grammar
 
 LIKELIHOOD_ITERATIONS = 300

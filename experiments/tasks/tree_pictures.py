@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib.plots import STYLE, Plot
-from jaxstruct.trees.phrases.bracketing import plain_label, write_line
-from jaxstruct.trees.phrases.tree import Tree, constituents, fold, leaves, node_spans
+from jaxstruct.data.bracketing import plain_label, write_line
+from jaxstruct.data.trees import Tree, constituents, fold, leaves, node_spans
 
 INK, LINES, WRONG, MISSED, WORDS = "#1f1f1f", "#9a9a9a", "#c43c00", "#0072b2", "#555555"
 TOKEN_INCHES, LEVEL_INCHES, CAPTION_INCHES = 0.62, 0.42, 0.5

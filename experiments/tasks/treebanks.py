@@ -14,13 +14,13 @@ from experiments.lib import fields
 from experiments.lib.options import flag
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.data.bracketing import clean, read_trees
 from jaxstruct.data.errors import decoded as decoded_text
+from jaxstruct.data.trees import Tree, leaves, tags, words
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
-from jaxstruct.trees.phrases.bracketing import clean, read_trees
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
-from jaxstruct.trees.phrases.tree import Tree, leaves, tags, words
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs
 
 CORPORA = ("gum", "wsj", "ldc", "files")

@@ -166,7 +166,7 @@ def check_anchor_kernel(features: PyTree, length: np.ndarray) -> None:
 def check_labels(S: int, length: np.ndarray, outputs: object, sizes: dict[str, int]) -> np.ndarray:
     """Outputs [n, T], if they are labels 0..S-1 up to the length, and -1 after it."""
     return array(
-        "outputs", outputs, "n T", "integers", sizes, range(S), length=length, words="labels",
+        "outputs", outputs, "n T", "integers", sizes, (range(S), "labels"), length=length,
         advice=": see core.labels",
     )  # fmt: skip
 

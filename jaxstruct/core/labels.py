@@ -381,5 +381,5 @@ def decode(codec: LabelCodec, indices: ArrayLike) -> list[Hashable]:
     k = len(codec.classes)
     if isinstance(indices, (list, tuple)) and not indices:
         return []
-    found = array("indices", indices, "n", within=range(k), words=f"one of {k} classes")
+    found = array("indices", indices, "n", within=(range(k), f"one of {k} classes"))
     return [codec.classes[i] for i in found]

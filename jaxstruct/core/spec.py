@@ -36,10 +36,9 @@ def array(
     axes: str,
     kind: str | None = "integers",
     sizes: dict[str, int] | None = None,
-    within: range | None = None,
+    within: range | tuple[range, str] | None = None,
     *,
     length: Any = None,
-    words: str = "",
     advice: str = "",
 ) -> Any:
     """The array, if it is what is declared: in NumPy, a traced one and one of any kind as it came.
@@ -50,10 +49,10 @@ def array(
         and at least 0; "S S | T-1 S S" for either.
       kind: of `KINDS`, None for any, where the shape alone is looked at.
       sizes: by letter; those that it lacks are put in.
-      within: where entries must lie.
+      within: where entries must lie; or a pair of it and what it means, "the padded length".
       length: [n], so that entries of axis 1 from there on must be -1, padding, and those before it
         `within`.
-      words: what a range means, "the padded length". advice: what to do, put behind messages.
+      advice: what to do, put behind messages.
 
     Raises:
       ValueError: the array has another shape or kind, or an entry that does not fit.
@@ -75,7 +74,8 @@ def array(
         raise ValueError(f"{name} must be {wanted}, got {came}{advice}")
     sizes.update(bound[0])
     if within is not None and not isinstance(found, Tracer):
-        _check_entries(name, found, within, length, f", {words}{advice}" if words else advice)
+        entries, words = within if isinstance(within, tuple) else (within, "")
+        _check_entries(name, found, entries, length, f", {words}{advice}" if words else advice)
     return found
 
 
@@ -152,8 +152,8 @@ def features(
         return
     pad = sizes[d]
     indices = array(
-        f"{name}.indices", value.indices, f"{axes} m", "integers", sizes, range(pad + 1),
-        words=f"features, and {pad} of padding",
+        f"{name}.indices", value.indices, f"{axes} m", "integers", sizes,
+        (range(pad + 1), f"features, and {pad} of padding"),
     )  # fmt: skip
     values = np.asarray(array(f"{name}.values", value.values, f"{axes} m", None, sizes))
     wrong = (indices == pad) & (values != 0)
@@ -176,8 +176,8 @@ def costs(
 
 def checked_int32(name: str, value: object, axes: str, **options: Any) -> np.ndarray:
     """Integers that fit into 32 bits, as an int32 array; see `array`."""
-    words = "what 32 bits hold"
-    return array(name, value, axes, within=INT32, words=words, **options).astype(np.int32)
+    within = INT32, "what 32 bits hold"
+    return array(name, value, axes, within=within, **options).astype(np.int32)
 
 
 def checked_lengths(name: str, value: object, n: int | None, low: int, high: int) -> np.ndarray:
@@ -186,9 +186,8 @@ def checked_lengths(name: str, value: object, n: int | None, low: int, high: int
     Raises:
       ValueError: another shape, no integers (floats are none), or one that does not fit.
     """
-    sizes, within = {} if n is None else {"n": n}, range(low, high + 1)
-    words = "the padded length"
-    return array(name, value, "n", "integers", sizes, within, words=words).astype(np.int32)
+    sizes, within = {} if n is None else {"n": n}, (range(low, high + 1), "the padded length")
+    return array(name, value, "n", "integers", sizes, within).astype(np.int32)
 
 
 def one_example(

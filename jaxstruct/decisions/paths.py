@@ -158,7 +158,7 @@ def _check(arcs: tuple, nodes: int, instances: Any, n: int) -> None:
         raise ValueError("instances must be jaxstruct.decisions.Ends(source, target) or ()")
     for name in ("source", "target"):
         array(f"instances.{name}", getattr(instances, name), "n", sizes={"n": n},
-              within=range(nodes), words="the nodes")  # fmt: skip
+              within=(range(nodes), "the nodes"))  # fmt: skip
     if instances.open is not None:
         array("instances.open", instances.open, "n d", "bools", {"n": n, "d": len(arcs)})
     reached, target = _reached(np.asarray(arcs), nodes, instances), np.asarray(instances.target)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.core.prepared import Prepared, held
+from jaxstruct.data.trees import is_of_nltk
 from jaxstruct.dependencies import prepare as dependency_examples
 from jaxstruct.estimators.base import ListEstimator, Training, check_as_many, example_weights
 from jaxstruct.evaluation import attachment
@@ -14,7 +15,6 @@ from jaxstruct.solvers.predict import predict
 from jaxstruct.trees import Brackets, Tree, leaves, score
 from jaxstruct.trees import prepare as tree_examples
 from jaxstruct.trees.encoding import as_tree
-from jaxstruct.trees.phrases.tree import is_of_nltk
 
 
 class DependencyParser(ListEstimator):

@@ -73,6 +73,6 @@ def check_graphs(kinds: Any, inference: str, inputs: GraphInput, outputs: object
     if kinds.node_classes > 1:
         words += f" 0..{S - 1} plus {S} times a class of node (see weighted_labels)"
     array(
-        "outputs", outputs, "n V", "integers", {"n": n, "V": V}, range(S * kinds.node_classes),
-        length=nodes, words=words, advice=": see core.labels",
+        "outputs", outputs, "n V", "integers", {"n": n, "V": V},
+        (range(S * kinds.node_classes), words), length=nodes, advice=": see core.labels",
     )  # fmt: skip

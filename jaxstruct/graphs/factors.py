@@ -109,9 +109,9 @@ def graph_potentials(
     chosen = None
     if kinds is not None:
         empty = not len(edges) and np.size(kinds) == 0
-        rows, words = range(len(tables)), "a row of pairs"
+        rows = range(len(tables)), "a row of pairs"
         chosen = np.zeros(0, int) if empty else kinds
-        chosen = array("kinds", chosen, "E", sizes=sizes, within=rows, words=words).astype(np.int32)
+        chosen = array("kinds", chosen, "E", sizes=sizes, within=rows).astype(np.int32)
     _check_some_output(nodes, edges, tables if chosen is None else tables[chosen])
     return GraphPotentials(
         nodes.astype(dtype), edges, tables.astype(dtype), np.int32(V), np.int32(len(edges)), chosen
@@ -123,7 +123,7 @@ def _checked_factor(
 ) -> tuple[tuple[int, ...], np.ndarray]:
     """(nodes, table) of one factor."""
     name = f"factors[{number}]"
-    nodes = array(f"{name}[0]", scope, "nodes", within=range(len(labels)), words="nodes")
+    nodes = array(f"{name}[0]", scope, "nodes", within=(range(len(labels)), "nodes"))
     if not len(nodes) or len(set(nodes)) < len(nodes):
         raise ValueError(f"{name}[0] is {nodes.tolist()}: expected different nodes, at least one")
     found = _table(f"{name}[1]", table, " ".join(map(str, labels[nodes])), {})

@@ -196,7 +196,7 @@ def checked_edges(name: str, edges: object, nodes: int) -> np.ndarray:
     found = as_array(name, edges, "[E, 2] integers")
     if found.size == 0:
         return np.zeros((0, 2), np.int32)
-    array(name, found, "E 2", within=range(nodes), words="the nodes, counted from 0")
+    array(name, found, "E 2", within=(range(nodes), "the nodes, counted from 0"))
     words = "two nodes: put the potentials of an edge from a node to itself into those of the node"
     refuse(name, found, found[:, 0] == found[:, 1], words)
     ends = np.sort(found, axis=1)

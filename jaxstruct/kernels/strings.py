@@ -90,9 +90,8 @@ def check_strings(name: str, strings: Strings, lead: str) -> None:
     check_record(name, strings, Strings, "jaxstruct.kernels.encode_strings")
     sizes, advice = {}, "" if lead else "; for sets of strings use gram_matrix"
     array(f"{name}.letters", strings.letters, f"{lead} T", sizes=sizes, advice=advice)
-    within = range(sizes["T"] + 1) if lead else None
-    words = "the padded length"
-    array(f"{name}.length", strings.length, lead, "integers", sizes, within, words=words)
+    within = (range(sizes["T"] + 1), "the padded length") if lead else None
+    array(f"{name}.length", strings.length, lead, "integers", sizes, within)
 
 
 def check_letters(name: str, strings: Strings, number_of_letters: int) -> None:

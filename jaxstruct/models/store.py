@@ -52,12 +52,12 @@ from jaxstruct.core.plain_values import from_plain, to_plain
 from jaxstruct.core.prepared import Prepared, check_encoding
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
+from jaxstruct.data.bracketing import without_outer
+from jaxstruct.data.trees import Tree, preorder, words
 from jaxstruct.models.model_files import RECORDS
 from jaxstruct.multiclass.encoding import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
-from jaxstruct.trees.phrases.bracketing import without_outer
 from jaxstruct.trees.phrases.grammar import GrammarCounts, UnknownWords, frequent_words
-from jaxstruct.trees.phrases.tree import Tree, preorder, words
 
 STORE = Schema("store", "jaxstruct-store", 1, "python -m experiments.make_store")
 

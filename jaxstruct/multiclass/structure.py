@@ -280,7 +280,7 @@ def check_classes(k: int, outputs: np.ndarray | Truth) -> None:
             raise ValueError(f"outputs[{wrong[0]}] is none of its possible classes: allow one")
         return
     advice = "; encode labels with jaxstruct.core.labels, or raise number_of_classes"
-    array("outputs", outputs, "n", within=range(k), words="the classes", advice=advice)
+    array("outputs", outputs, "n", within=(range(k), "the classes"), advice=advice)
 
 
 def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray | None = None) -> None:

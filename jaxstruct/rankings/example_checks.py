@@ -31,11 +31,8 @@ def check_rankings(d: int, inputs: Any, outputs: Any = None) -> None:
     sizes = _check_inputs(d, inputs)
 
     def checked(name: str, grades: Any) -> np.ndarray:
-        grades_of = range(MOST_RELEVANT + 1)
-        return array(
-            name, grades, "n k", "integers", sizes, grades_of, length=inputs.length,
-            words="relevances",
-        )  # fmt: skip
+        grades_of = range(MOST_RELEVANT + 1), "relevances"
+        return array(name, grades, "n k", "integers", sizes, grades_of, length=inputs.length)
 
     given = inputs.relevance
     if given is not None:

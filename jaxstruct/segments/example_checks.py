@@ -17,8 +17,8 @@ def check_inputs(d: int, phrases: int, longest: int, inputs: Any, training: bool
     """Raise ValueError unless padded inputs are of d features and f phrases; inputs: [n]."""
     sizes = chain_checks.check_features(d, inputs.features)
     length = checked_lengths("inputs.length", inputs.length, sizes["n"], 0, sizes["T"])
-    name, words = "inputs.phrases", f"{phrases} for no phrase"
-    array(name, inputs.phrases, "n T M P", "integers", sizes, range(phrases + 1), words=words)
+    name, within = "inputs.phrases", (range(phrases + 1), f"{phrases} for no phrase")
+    array(name, inputs.phrases, "n T M P", "integers", sizes, within)
     if sizes["M"] > longest:
         raise ValueError(
             f"{name} must be [n, T, M, P], M <= longest = {longest}: it is {sizes['M']}"

@@ -19,7 +19,7 @@ from jaxstruct.solvers.loop.host_loop import in_callers_order
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.run import State
 from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm, proven
-from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.objective.formulations import Formulation, Objective
 from jaxstruct.solvers.prepare import checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import WIDTH, Solution
@@ -138,7 +138,8 @@ def certify(
     formulation, rules = checked_rules(*given, settings=settings)
     check_weights(problem, weights)
     weights = jax.tree.map(jnp.asarray, weights)
-    run = open_run(problem, inputs, outputs, formulation, C, example_weights, settings)
+    objective = Objective(problem, inputs, outputs, formulation, C, example_weights)
+    run = open_run(objective, settings)
     norm = coordinate_norm(problem, weights, run.task.inputs[0])
     if norm is None:
         raise ValueError(

@@ -34,10 +34,10 @@ from jaxstruct.solvers.n_slack.ascent import Ascent, method_of
 from jaxstruct.solvers.n_slack.rounds import copy_arrays
 from jaxstruct.solvers.n_slack.run import Info, Run, State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
-from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.objective.formulations import Formulation, Objective
 from jaxstruct.solvers.objective.most_violated import proving
 from jaxstruct.solvers.placement.mesh import training_device
-from jaxstruct.solvers.prepare import checked_rules, open_run
+from jaxstruct.solvers.prepare import check_watching, checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import FitDetails, Solution, solution_of_run
 from jaxstruct.solvers.validation.checks import checked_buckets
@@ -275,8 +275,9 @@ def fit(
     processes = Processes(mesh)
 
     def check() -> tuple[Formulation, Rules]:
-        given = problem, formulation, C, tolerance, epsilon, max_passes, min_margin
-        found = checked_rules(*given, callback, verbose, settings)
+        given = problem, formulation, C, tolerance, epsilon, max_passes, min_margin, settings
+        found = checked_rules(*given)
+        check_watching(callback, verbose)
         check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
         return found
 
@@ -287,8 +288,8 @@ def fit(
         training_device(inputs) if mesh is None else contextlib.nullcontext(),
         training_progress(max_passes, words, verbose, tolerance) as show,
     ):
-        given = problem, inputs, outputs, formulation, C, example_weights, settings
-        run = open_run(*given, mesh, processes)
+        objective = Objective(problem, inputs, outputs, formulation, C, example_weights)
+        run = open_run(objective, settings, mesh, processes)
         common, session = {}, None
         if processes.several or checkpoint is not None:
             common = in_common(problem, run.settings, formulation, rules, min_margin)

@@ -29,7 +29,7 @@ from jaxstruct.solvers.loop.progress import check_verbose
 from jaxstruct.solvers.n_slack.run import OneDevice, Run, resolved_settings
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Shapes, Task, batch_shapes, make_task, row_index
-from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
+from jaxstruct.solvers.objective.formulations import Formulation, Objective, formulation_named
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.placement.mesh import Shards, dealt
 from jaxstruct.solvers.settings import Settings, batch_and_group, check_settings, examples_to_check
@@ -147,8 +147,6 @@ def checked_rules(
     epsilon: float | None,
     max_passes: int,
     min_margin: float = 1.0,
-    callback: Any = None,
-    verbose: Any = False,
     settings: Settings = DEFAULTS,
 ) -> tuple[Formulation, Rules]:
     """(the formulation of this name, when the run ends) of arguments that every trainer takes.
@@ -171,12 +169,16 @@ def checked_rules(
     checked_size("max_passes", max_passes)
     checks.check_known(problem, formulation)
     check_settings(settings)
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function of a Progress, got {text_of(callback)}")
-    check_verbose(verbose)
     slip = 10 * checks.FINEST.get(str(dtype), 1e-3)
     hard = formulation.penalty == 0
     return formulation, Rules(tolerance, epsilon, max_passes, float(C), hard, slip)
+
+
+def check_watching(callback: Any, verbose: Any) -> None:
+    """Raise ValueError unless these are arguments of `fit`."""
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of a Progress, got {text_of(callback)}")
+    check_verbose(verbose)
 
 
 class Examples(NamedTuple):
@@ -194,12 +196,7 @@ class Examples(NamedTuple):
 
 
 def prepare_examples(
-    problem: Problem,
-    inputs: PyTree,
-    outputs: PyTree,
-    formulation: Formulation,
-    C: float,
-    example_weights: np.ndarray | None,
+    objective: Objective,
     shapes_of: Callable[[list[int]], Shapes],
     checked: int = CHECKED_EXAMPLES,
     mesh: Mesh | None = None,
@@ -210,11 +207,11 @@ def prepare_examples(
     Args:
       shapes_of: the shapes of buckets of so many examples, on each device at most.
       checked: on how many the oracle is tried. processes: of the mesh; all call this alike.
-      others: as in `fit`.
 
     Raises:
       ValueError: examples do not fit, or the oracle breaks a rule; the message names it.
     """
+    problem, inputs, outputs, formulation, _, example_weights = objective
     if processes.several:
         inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
     else:
@@ -224,7 +221,8 @@ def prepare_examples(
     devices, n, shapes = processes.devices[processes.here], int(held.sum()), shapes_of(counts)
     places = None if mesh is None else dealt(outputs, devices, map(math.prod, shapes))
     shapes = [(devices * batches, rows) for batches, rows in shapes]
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places, n)
+    in_buckets = objective._replace(inputs=inputs, outputs=outputs)
+    task = make_task(in_buckets, shapes, places, n)
     rows = row_index(outputs.index, shapes, places)
     sample = sample_of(problem, inputs, outputs, checked)
     processes.agree(lambda: check_oracle(problem, formulation, sample))
@@ -232,21 +230,14 @@ def prepare_examples(
 
 
 def open_run(
-    problem: Problem,
-    inputs: PyTree,
-    outputs: PyTree,
-    formulation: Formulation,
-    C: float,
-    example_weights: np.ndarray | None,
-    settings: Settings,
-    mesh: Mesh | None = None,
-    processes: Processes = ALONE,
+    objective: Objective, settings: Settings, mesh: Mesh | None = None, processes: Processes = ALONE
 ) -> Run:
     """`prepare_run` of arguments that are checked; processes: of the mesh."""
+    problem, formulation = objective.problem, objective.formulation
     shards, checked = sum(processes.devices), examples_to_check(problem, settings)
     task, rows, most, sample = prepare_examples(
-        problem, inputs, outputs, formulation, C, example_weights,
-        lambda counts: batch_shapes(problem, settings, counts, shards), checked, mesh, processes,
+        objective, lambda counts: batch_shapes(problem, settings, counts, shards), checked, mesh,
+        processes,
     )  # fmt: skip
     sizes = batch_and_group(problem, settings, most, shards)
     if mesh is None:
@@ -282,5 +273,5 @@ def prepare_run(
     found, _ = processes.agree(
         lambda: checked_rules(problem, formulation, C, None, 1.0, 1, settings=settings)
     )
-    given = problem, inputs, outputs, found, C, example_weights, settings
-    return open_run(*given, mesh=mesh, processes=processes)
+    objective = Objective(problem, inputs, outputs, found, C, example_weights)
+    return open_run(objective, settings, mesh, processes)

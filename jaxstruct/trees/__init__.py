@@ -1,16 +1,16 @@
 """Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks."""
 
+from jaxstruct.data.bracketing import clean, read_tree, read_trees, write_line
+from jaxstruct.data.trees import Tree, constituents, leaves, tags, words
 from jaxstruct.trees.encoding import Brackets, TreeEncoding, prepare
 from jaxstruct.trees.inference import TreeProbabilities
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals, sample_tree
 from jaxstruct.trees.oracles.k_best_trees import cky, k_best_trees, tree_levels
 from jaxstruct.trees.parts import SentenceInput, TreeTheta
 from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
-from jaxstruct.trees.phrases.bracketing import clean, read_tree, read_trees, write_line
 from jaxstruct.trees.phrases.evaluation import Measure, score, summarise
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
 from jaxstruct.trees.phrases.integer_trees import Encoding, decode, encode
-from jaxstruct.trees.phrases.tree import Tree, constituents, leaves, tags, words
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
 from jaxstruct.trees.structure import (
     grammar_potentials,

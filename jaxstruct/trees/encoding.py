@@ -15,14 +15,14 @@ from jaxstruct.core.prepared import Prepared, prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.data.bracketing import read_tree, read_trees, without_outer
+from jaxstruct.data.trees import Tree, is_of_nltk, of_nltk, tags, words
 from jaxstruct.trees.example_checks import checked_brackets
 from jaxstruct.trees.forests import forests_of, store_of
 from jaxstruct.trees.parts import KnownNodes, SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation, chain_labels
-from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, without_outer
 from jaxstruct.trees.phrases.grammar import Grammar, UnknownWords, read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
-from jaxstruct.trees.phrases.tree import Tree, is_of_nltk, of_nltk, tags, words
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs, weighted_grammar
 
 Trees: TypeAlias = "str | Iterable[Any]"

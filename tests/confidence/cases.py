@@ -15,13 +15,13 @@ from jaxstruct.alignments.structure import alignment_inputs, pairwise_alignment
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
+from jaxstruct.data.trees import tags
 from jaxstruct.graphs.inputs import graph_inputs
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.strings.inputs import feature_inputs
 from jaxstruct.strings.structure import candidates
-from jaxstruct.trees.phrases.tree import tags
 from jaxstruct.trees.structure import sentence_inputs, weighted_grammar
 from tests.trees.structure_cases import all_trees, grammar, trees
 

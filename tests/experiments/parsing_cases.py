@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from jaxstruct.trees.phrases.bracketing import write_line
-from jaxstruct.trees.phrases.tree import Tree, leaves
+from jaxstruct.data.bracketing import write_line
+from jaxstruct.data.trees import Tree, leaves
 
 WORDS = {"DT": ("the", "a"), "NN": ("dog", "park", "tail"), "PRP": ("it",), "IN": ("with", "in"),
          "VBD": ("saw", "bit"), ".": (".",)}  # fmt: skip

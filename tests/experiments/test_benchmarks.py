@@ -16,7 +16,7 @@ from experiments.corpora.locate import available
 from experiments.corpora.treebanks import load_gum
 from experiments.tasks import treebanks
 from experiments.tasks.work import Row, Tool, Work
-from jaxstruct.trees.phrases.bracketing import read_trees
+from jaxstruct.data.bracketing import read_trees
 from tests.experiments.scripts import strict_json
 from tests.lib.refusals import refused
 

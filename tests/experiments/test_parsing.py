@@ -13,9 +13,9 @@ from experiments.parsing.report import PAPER, Row, Sets, figures
 from experiments.tasks.parsers import Method, scores_of, sentence_f1, trees_of
 from experiments.tasks.tree_pictures import Case, _gold_nodes, _own_nodes
 from experiments.tasks.treebanks import folds_of, load_treebank, prepare, with_span_features
-from jaxstruct.trees.phrases.bracketing import read_tree, write_line
+from jaxstruct.data.bracketing import read_tree, write_line
+from jaxstruct.data.trees import tags
 from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, score
-from jaxstruct.trees.phrases.tree import tags
 from tests.experiments.parsing_cases import LONGEST, drawn_trees, write_trees
 from tests.experiments.scripts import QUIET
 from tests.lib.refusals import refused

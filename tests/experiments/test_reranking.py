@@ -11,7 +11,7 @@ from experiments.reranking.command import Options, against_one_best
 from experiments.reranking.lists import Lists
 from experiments.reranking.words import EDGE, wrong_letters
 from experiments.tasks.handwriting import chain_problem, load, read_words, spell
-from jaxstruct.trees.phrases.bracketing import read_tree
+from jaxstruct.data.bracketing import read_tree
 from tests.experiments.handwriting_cases import random_words, write_letter_data
 from tests.experiments.parsing_cases import drawn_trees, write_trees
 from tests.experiments.scripts import QUIET

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
+from jaxstruct.data.bracketing import read_tree
+from jaxstruct.data.trees import Tree
 from jaxstruct.models import Store, write_rows, write_sequences, write_trees
 from jaxstruct.models.store import open_store
-from jaxstruct.trees.phrases.bracketing import read_tree
-from jaxstruct.trees.phrases.tree import Tree
 from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 from tests.models.model_cases import TREES

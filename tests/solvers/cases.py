@@ -18,7 +18,7 @@ from jaxstruct.solvers.n_slack import sweeps
 from jaxstruct.solvers.n_slack.run import OneDevice, Run, resolved_settings
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task, batches_of, make_task
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, Objective
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.settings import batch_and_group
 from tests.truth.quadratic_program import Truth, dual_value, problem, slacks, solve_primal
@@ -65,7 +65,7 @@ class Case(NamedTuple):
         """The fixed side of a run whose groups are whole batches."""
         examples, form = (as_buckets(self.x), as_buckets(self.y)), FORMULATIONS[formulation]
         shapes = [batches_of(len(own), batch, batch) for own in examples[1].index]
-        return make_task(self.problem(dtype), *examples, form, C, weights, shapes)
+        return make_task(Objective(self.problem(dtype), *examples, form, C, weights), shapes)
 
     def run(
         self, formulation: str, C: float, settings: Settings = DEFAULTS, batch: int = 16,

@@ -106,14 +106,15 @@ class Start:
         options = VisitOptions(4, 10, fading)
         order = np.arange(N, dtype=np.int32)
         orders = (np.tile(order, (1 if sweeps == 1 else MOST, 1)),)  # one program for 2 and 5
-        plan = sweep_programs.Plan(orders, (np.int32(N // 4),), np.int32(sweeps))
+        groups = (np.int32(N // 4),)
+        plan = sweep_programs.Plan(orders, groups, np.int32(sweeps), slots, np.int32(9))
         planes = of_planes(self.problem, 4)
         if self.scratch is None:  # the same of all slots, and slow to lay out
             self.scratch = sweep_programs.SweepBuffers().take(
                 planes, self.task, sets, slots, jnp.zeros
             )
         w, multipliers, last_used, *_ = _sweeps(
-            planes, options, self.task, self.w, sets, slots, plan, np.int32(9), self.scratch
+            planes, options, self.task, self.w, sets, plan, self.scratch
         )
         return w, sets._replace(multipliers=multipliers, last_used=last_used)
 
@@ -268,12 +269,12 @@ class Whole:
 
     def swept(self, most):
         """(w, multipliers, last_used) after at most so many sweeps."""
-        plan = Plan((self.orders,), self.groups, np.int32(most))
+        plan = Plan((self.orders,), self.groups, np.int32(most), self.none, np.int32(7))
         given = self.problem, self.task, self.state.sets, self.none
         scratch = SweepBuffers().take(*given, jnp.zeros)
         return sweeps_program(
             self.problem, self.options, self.task, self.state.weights, self.state.sets,
-            self.none, plan, np.int32(7), scratch,
+            plan, scratch,
         )[:3]  # fmt: skip
 
     def passed(self, count):
@@ -331,12 +332,11 @@ def test_the_room_of_sweeps_is_used_again(x64):
     start = Whole()
     planes = of_planes(start.problem, GROUP)
     task, sets, slots = start.task, start.state.sets, jnp.tile(jnp.arange(3), (N, 1))
-    plan = Plan((start.orders,), start.groups, np.int32(2))
+    plan = Plan((start.orders,), start.groups, np.int32(2), slots, np.int32(7))
 
     def swept(scratch):
         return sweeps_program(
-            planes, start.options, task, start.state.weights, sets, slots, plan,
-            np.int32(7), scratch,
+            planes, start.options, task, start.state.weights, sets, plan, scratch,
         )  # fmt: skip
 
     held = SweepBuffers()

@@ -47,11 +47,11 @@ class Stand:
 
     def together(self, synchronisations):
         state, shards = self.state, self.shards
-        plan = Plan(*shards.join([self.plan()] * 2), np.int32(1))
         slots = shards.put(np.zeros((len(self.rows), 0), np.int32))
+        plan = Plan(*shards.join([self.plan()] * 2), np.int32(1), slots, np.int32(3))
         w, beta, *_ = sweeps_shards_program(
             self.planes, self.visits, shards.mesh, synchronisations, shards.task, state.weights,
-            state.sets, slots, plan, np.int32(3), [],
+            state.sets, plan, [],
         )  # fmt: skip
         return jax.tree.map(np.asarray, w), np.asarray(beta)
 
@@ -63,11 +63,9 @@ class Stand:
         for number, part in enumerate(self.shards.parts):
             own = slice(number * half, (number + 1) * half)
             sets = jax.tree.map(lambda leaf, own=own: np.asarray(leaf)[own], self.state.sets)
-            plan = Plan(*self.plan(), np.int32(1))
             slots = np.zeros((half, 0), np.int32)
-            moved, beta, *_ = sweep(
-                self.planes, self.visits, part, w, sets, slots, plan, np.int32(3), []
-            )
+            plan = Plan(*self.plan(), np.int32(1), slots, np.int32(3))
+            moved, beta, *_ = sweep(self.planes, self.visits, part, w, sets, plan, [])
             found.append((jax.tree.map(np.asarray, moved), np.asarray(beta)))
         return found
 

@@ -14,7 +14,7 @@ from jaxstruct.solvers import prepare
 from jaxstruct.solvers.memory import AN_EXAMPLE, COPIES, Memory, blocks_within, memory
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.task import FEW_ROWS
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, Objective
 from jaxstruct.solvers.out_of_core import blocks as blocks_module
 from jaxstruct.solvers.out_of_core.blocks import RUN, Blocks, block_of_each
 from tests.lib.refusals import refused
@@ -189,7 +189,7 @@ def blocks_of(output_type, n, count, weights=None):
     problem, x, y = OUTPUT_TYPES[output_type](4, n, 30)
     settings = Settings(oracle_batch=8)
     form = FORMULATIONS["svm1_margin"]
-    blocks = Blocks(problem, x, y, form, 3.0, weights, settings, count)
+    blocks = Blocks(Objective(problem, x, y, form, 3.0, weights), settings, count)
     for number in range(count):
         blocks.look(number)
     return blocks, bucketed(problem.padding, x, y)
@@ -232,9 +232,8 @@ def test_number_types_are_those_that_hold_all_blocks():
 
     tokens = [np.ones((3, 2), np.float32)] * 8 + [np.full((3, 2), 0.3, np.float32)] * 8
     x, y = js.chains.chain_inputs(js.ragged(tokens)), js.ragged([[0, 1, 1]] * 16)
-    blocks = Blocks(
-        js.chains.chain(2, 2), x, y, FORMULATIONS["svm1"], 1.0, None, Settings(oracle_batch=4), 16
-    )
+    objective = Objective(js.chains.chain(2, 2), x, y, FORMULATIONS["svm1"], 1.0)
+    blocks = Blocks(objective, Settings(oracle_batch=4), 16)
     types = {blocks.look(number)[0].parts[0].gram.dtype for number in range(16)}
     assert types == {np.dtype("int8"), np.dtype("float32")}
     assert {blocks.read(number).task.inputs[0].gram.dtype for number in range(16)} == {

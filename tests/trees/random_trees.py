@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from jaxstruct.trees.phrases.tree import Tree, fold
+from jaxstruct.data.trees import Tree, fold
 
 LABELS = ("S", "NP", "VP", "PP", "ADVP|PRT", "X")
 TAGS = ("NN", "VB", "DT", ",", "-LRB-", "''", "PRP$")

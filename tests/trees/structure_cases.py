@@ -8,11 +8,11 @@ import jax
 import numpy as np
 
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.data.trees import Tree, tags
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, score
 from jaxstruct.trees.phrases.grammar import read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
-from jaxstruct.trees.phrases.tree import Tree, tags
 from jaxstruct.trees.potentials import GrammarRules
 from jaxstruct.trees.structure import sentence_inputs
 from tests.trees.oracles.truth import forest

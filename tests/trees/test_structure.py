@@ -11,12 +11,12 @@ import pytest
 
 from jaxstruct import fit, joint_feature, predict
 from jaxstruct.core.padding import padded
+from jaxstruct.data.bracketing import read_trees
+from jaxstruct.data.trees import constituents, tags
 from jaxstruct.trees.losses import NAMES, most_constituents
 from jaxstruct.trees.phrases.binarisation import Binarisation
-from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
-from jaxstruct.trees.phrases.tree import constituents, tags
 from jaxstruct.trees.structure import (
     grammar_potentials,
     sentence_inputs,

@@ -63,9 +63,14 @@ from jaxstruct.solvers.objective.certificate import (
     coordinate_norm,
     roundings,
 )
-from jaxstruct.solvers.objective.formulations import Formulation, formulation_named, power_of_loss
+from jaxstruct.solvers.objective.formulations import (
+    Formulation,
+    Objective,
+    formulation_named,
+    power_of_loss,
+)
 from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for, terms_size
-from jaxstruct.solvers.prepare import checked_rules, prepare_examples
+from jaxstruct.solvers.prepare import check_watching, checked_rules, prepare_examples
 from jaxstruct.solvers.solution import Solution, solution_of_run
 from jaxstruct.solvers.validation.oracle_rules import confirm
 
@@ -117,9 +122,10 @@ def fit_reference(
     max_epochs = checked_size("max_epochs", max_epochs)
     look_ahead = checked_size("look_ahead", look_ahead)
     given = problem, formulation, C, None, epsilon, max_epochs, min_margin
-    formulation, rules = checked_rules(*given, callback)
+    formulation, rules = checked_rules(*given)
+    check_watching(callback, False)
     task, rows, _, sample = prepare_examples(
-        problem, inputs, outputs, formulation, C, None,
+        Objective(problem, inputs, outputs, formulation, C),
         lambda counts: [batches_of_class(count, 1, 1, fewest_batches(1)) for count in counts],
     )  # fmt: skip
     sizes = map(rows_of, task.outputs)

@@ -54,7 +54,7 @@ from jaxstruct.solvers.latent.state import (
 from jaxstruct.solvers.loop.trace import trace_of
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.predict import weights_of
-from jaxstruct.solvers.prepare import checked_rules
+from jaxstruct.solvers.prepare import check_watching, checked_rules
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.validation.checks import FINEST, check_weights
@@ -462,9 +462,9 @@ def fit_latent(
     Raises:
       ValueError: an argument does not fit, or an example has no output that agrees.
     """
-    formulation, rules = checked_rules(
-        problem, formulation, C, tolerance, None, max_passes, 1.0, callback, verbose, settings
-    )
+    stops = tolerance, None, max_passes
+    formulation, rules = checked_rules(problem, formulation, C, *stops, settings=settings)
+    check_watching(callback, verbose)
     counts = {"max_rounds": max_rounds, "restarts": restarts, "seed": seed}
     _check(problem, outputs, formulation, counts, anneal)
     check_flag("self_paced", self_paced)

@@ -72,7 +72,7 @@ def covering(settings: ResolvedSettings, parts: np.ndarray) -> np.ndarray:
     return ranked[: int(np.searchsorted(total, settings.coverage * total[-1])) + 1]
 
 
-def _plan(now: OpenRound, chosen: np.ndarray, count: int) -> Plan:
+def _plan(now: OpenRound, chosen: np.ndarray, count: int, slots: AnyArray) -> Plan:
     """Sweeps over the chosen rows, each in a new order; other rows fill the last group.
 
     There are always as many orders as a round has sweeps at most, so that its shape says nothing
@@ -92,7 +92,7 @@ def _plan(now: OpenRound, chosen: np.ndarray, count: int) -> Plan:
             groups.append(np.int32(size // group))
         plans.append((tuple(orders), tuple(groups)))
     orders, groups = place.join(plans)
-    return Plan(orders, groups, np.int32(count))
+    return Plan(orders, groups, np.int32(count), slots, now.clock)
 
 
 def sweep(
@@ -103,7 +103,7 @@ def sweep(
         return w, sets
     settings, place, buffers = now.run.settings, now.run.placement, now.run.buffers
     free = buffers.take(place.planes, place.task, sets, slots, place.zeros)
-    given = w, sets, slots, _plan(now, chosen, count), now.clock, free
+    given = w, sets, _plan(now, chosen, count, slots), free
     sweeps = partial(place.sweep, settings.visits, settings.synchronisations, *given)
     w, multipliers, last_used, _, free = time_part(now.seconds, "sweeps", sweeps)
     buffers.give_back(free)

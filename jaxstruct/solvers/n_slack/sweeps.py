@@ -32,11 +32,15 @@ class Plan(NamedTuple):
       orders: one [sweeps, N_b] a bucket, the rows of the bucket with those visited in front.
       groups: one number a bucket, how many groups of them are visited.
       most: how many sweeps at most, no more than there are orders.
+      slots: [N, A] the slots that are swept, the others frozen; A = 0 for all.
+      clock: the number of this pass.
     """
 
     orders: tuple[Array, ...]
     groups: tuple[Array, ...]
     most: AnyArray
+    slots: AnyArray
+    clock: AnyArray
 
 
 class Seen(NamedTuple):
@@ -70,20 +74,18 @@ def see_slots(
     options: VisitOptions,
     task: Task,
     sets: WorkingSets,
-    slots: Array,
     plan: Plan,
     scratch: list,
 ) -> tuple[list[Seen], list]:
     """Every bucket cut down to some slots; only the rows that a plan visits hold what they should.
 
     Args:
-      options: static. slots: [N, A] the slots that are swept, the others frozen; A = 0 for all.
-      scratch: of `SweepBuffers`.
+      options: static. scratch: of `SweepBuffers`.
 
     Returns:
       (the buckets, the scratch arrays that hold them).
     """
-    whole = see(task, sets)
+    whole, slots = see(task, sets), plan.slots
     if _sees_whole(problem, slots):
         if reads_differences(problem):  # planes as they are
             whole = [own._replace(differences=own.sets.outputs) for own in whole]
@@ -260,9 +262,7 @@ def sweeps_pass(
     task: Task,
     w: PyTree,
     sets: WorkingSets,
-    slots: Array,
     plan: Plan,
-    clock: Array,
     scratch: list,
     one_sweep: Callable = cached_pass,
 ) -> tuple[PyTree, Array, Array, Array, list]:
@@ -273,9 +273,6 @@ def sweeps_pass(
 
     Args:
       options: static.
-      slots: [N, A] the slots used, the others frozen; A = 0 for all.
-      plan: which examples are visited, and how often at most.
-      clock: the number of this pass.
       scratch: of `SweepBuffers`, taken over; what it holds plays no part.
       one_sweep: makes each of them, as `cached_pass` does.
 
@@ -283,7 +280,7 @@ def sweeps_pass(
       (w, multipliers [N, K], last_used [N, K], how many sweeps were made, the scratch arrays for
       the next call).
     """
-    seen, scratch = see_slots(problem, options, task, sets, slots, plan, scratch)
+    seen, scratch = see_slots(problem, options, task, sets, plan, scratch)
     start = jnp.concatenate([bucket.sets.multipliers for bucket in seen])
 
     def sweep(state: tuple) -> tuple:
@@ -308,9 +305,9 @@ def sweeps_pass(
     if differences and differences.pack:
         w = differences.pack(w, inputs)
     visited = _visited(task, options, plan)[:, None]
-    moved = merge_multipliers(sets.multipliers, moved, slots)
+    moved = merge_multipliers(sets.multipliers, moved, plan.slots)
     multipliers = jnp.where(visited, moved, sets.multipliers)
-    last_used = jnp.where(multipliers > 0, clock, sets.last_used)
+    last_used = jnp.where(multipliers > 0, plan.clock, sets.last_used)
     return w, multipliers, last_used, made, scratch
 
 
@@ -344,5 +341,5 @@ def weights_of_multipliers(
     return w
 
 
-sweeps_program = program(sweeps_pass, static_argnums=1, donate_argnums=8)
+sweeps_program = program(sweeps_pass, static_argnums=1, donate_argnums=6)
 rebuilt_weights = program(weights_of_multipliers)

@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, bucket_slices, rows_of, typed, typed_outputs
+from jaxstruct.core.buckets import bucket_slices, rows_of, typed, typed_outputs
 from jaxstruct.core.contract import Problem, output_of
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty
+from jaxstruct.solvers.objective.formulations import Objective, Penalty, penalty
 from jaxstruct.solvers.settings import Settings, batch_and_group
 
 MIXED = 0.1
@@ -134,24 +134,18 @@ def row_index(
 
 
 def make_task(
-    problem: Problem,
-    inputs: Buckets,
-    outputs: Buckets,
-    formulation: Formulation,
-    C: float,
-    example_weights: np.ndarray | None,
-    shapes: Shapes,
-    places: Places | None = None,
-    n: int | None = None,
+    objective: Objective, shapes: Shapes, places: Places | None = None, n: int | None = None
 ) -> Task:
     """The fixed side of a run, every bucket padded to whole batches with weight 0.
 
     Args:
-      shapes: of the buckets. places: None for examples in their order, on the device; otherwise
-        everything stays on the host, for those who place it elsewhere.
+      objective: of `Buckets`. shapes: of the buckets.
+      places: None for examples in their order, on the device; otherwise everything stays on the
+        host, for those who place it elsewhere.
       n: examples that C is divided by; None for those that are here. The weights are those that the
         index of the outputs counts: of all examples, or of those of this process.
     """
+    problem, inputs, outputs, formulation, C, example_weights = objective
     rows = row_index(outputs.index, shapes, places)
     n, last = int(np.sum(rows >= 0)) if n is None else n, int(np.max(rows, initial=0))
     given = np.ones(last + 1) if example_weights is None else np.asarray(example_weights)

@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import text_of
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import on_device
-from jaxstruct.core.types import AnyArray, Array
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 
 class Formulation(NamedTuple):
@@ -69,6 +70,22 @@ def formulation_named(name: str | Formulation) -> Formulation:
     if not isinstance(name, str) or name not in FORMULATIONS:
         raise ValueError(f"formulation is {text_of(name)}; choose one of {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]
+
+
+class Objective(NamedTuple):
+    """What a training minimises.
+
+    Fields:
+      problem: the structure. inputs, outputs: n examples, as they come or in `Buckets`.
+      formulation, C: see the module. example_weights: [n] v_i; None for 1.
+    """
+
+    problem: Problem
+    inputs: PyTree
+    outputs: PyTree
+    formulation: Formulation
+    C: float
+    example_weights: np.ndarray | None = None
 
 
 class Penalty(NamedTuple):

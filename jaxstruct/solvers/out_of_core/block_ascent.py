@@ -99,7 +99,8 @@ class BlockAscent:
         min_margin: float,
     ) -> None:
         """Nothing is read yet."""
-        self.problem, self.blocks, self.formulation = blocks.problem, blocks, blocks.formulation
+        self.problem, self.blocks = blocks.problem, blocks
+        self.formulation = blocks.objective.formulation
         self.rules, self.cache, self.min_margin = rules, cache, min_margin
         self.dtype = jnp.result_type(*jax.tree.leaves(self.problem.initial_weights))
         given = checked_example_weights(example_weights, blocks.n)

@@ -15,12 +15,11 @@ import numpy as np
 
 from jaxstruct.core.archive import forget_pages
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import Layout, layout_of, padded_part
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.task import Task, batch_shapes, make_task, row_index
-from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.objective.formulations import Objective
 from jaxstruct.solvers.settings import Settings, batch_and_group
 from jaxstruct.solvers.validation.checks import check_bucket
 
@@ -72,25 +71,15 @@ class Blocks:
     """The blocks of a training set; each is read when it is its turn.
 
     Attributes:
-      problem, formulation: what is solved. n: examples in all. count: blocks.
+      objective: what is solved. problem: its structure. n: examples in all. count: blocks.
       shapes: (batches, rows in each) of every bucket, the same in all blocks.
       sizes: of `batch_and_group`.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        inputs: PyTree,
-        outputs: PyTree,
-        formulation: Formulation,
-        C: float,
-        example_weights: np.ndarray | None,
-        settings: Settings,
-        count: int,
-    ) -> None:
+    def __init__(self, objective: Objective, settings: Settings, count: int) -> None:
         """Deal out examples that were looked at; see `fit_in_blocks`."""
-        self.problem, self.formulation, self._examples = problem, formulation, (inputs, outputs)
-        self._terms = C, example_weights
+        problem, inputs, outputs, *_ = objective
+        self.objective, self.problem, self._examples = objective, problem, (inputs, outputs)
         self._layout = layout_of(problem.padding, inputs, outputs)
         self.n, self.count = sum(map(len, self._layout.index)), count
         self._index = examples_of_blocks(self._layout, count, settings.seed)
@@ -147,7 +136,6 @@ class Blocks:
         parts = jax.tree.map(
             lambda leaf, dtype: np.asarray(leaf, dtype), inputs.parts, self._dtypes
         )
-        examples = inputs._replace(parts=parts), outputs
-        given = self.problem, *examples, self.formulation, *self._terms, self.shapes
-        task = make_task(*given, n=self.n)
+        own = self.objective._replace(inputs=inputs._replace(parts=parts), outputs=outputs)
+        task = make_task(own, self.shapes, n=self.n)
         return Block(task, row_index(outputs.index, self.shapes))

@@ -39,11 +39,11 @@ from jaxstruct.solvers.loop import host_loop
 from jaxstruct.solvers.loop.host_loop import Method, Progress, Round, RunState, StartCounters
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
-from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.objective.formulations import Formulation, Objective
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.blocks import Blocks
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
-from jaxstruct.solvers.prepare import checked_rules
+from jaxstruct.solvers.prepare import check_watching, checked_rules
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution, solution_of_run
 from jaxstruct.solvers.validation.checks import checked_examples, examples_in
@@ -173,8 +173,9 @@ def fit_in_blocks(
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples;
         the message names it.
     """
-    given = problem, formulation, C, tolerance, epsilon, max_passes, min_margin
-    formulation, rules = checked_rules(*given, callback, verbose, settings)
+    given = problem, formulation, C, tolerance, epsilon, max_passes, min_margin, settings
+    formulation, rules = checked_rules(*given)
+    check_watching(callback, verbose)
     check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
     kept = checkpoint is not None
     if kept and folder is not None:
@@ -194,7 +195,8 @@ def fit_in_blocks(
         training_progress(max_passes, words, verbose, tolerance) as show,
     ):  # planes of the last checkpoint stay beside those of now
         cache = PlaneCache(count, planes, block_bytes // (2 if kept else 1), kept)
-        dealt = Blocks(*examples, formulation, C, example_weights, settings, count)
+        objective = Objective(*examples, formulation, C, example_weights)
+        dealt = Blocks(objective, settings, count)
         ascent = BlockAscent(dealt, rules, cache, example_weights, min_margin)
         digests: list[tuple[str, ...]] = []
         ascent.open(settings, lambda *own: kept and digests.append(tuple(map(digest_of_tree, own))))

@@ -95,10 +95,10 @@ def sweeps_on_shards(
     exchange = Exchange(tuple(mesh.axis_names), synchronisations)
 
     def own(problem: Problem, task: Task, w: PyTree, *own: Any) -> tuple:
-        sets, slots, plan, clock, scratch = own
+        sets, plan, scratch = own
         plan = plan._replace(groups=_first(plan.groups))
         one_sweep = partial(exchanging_pass, exchange)
-        return sweeps_pass(problem, options, task, w, sets, slots, plan, clock, scratch, one_sweep)
+        return sweeps_pass(problem, options, task, w, sets, plan, scratch, one_sweep)
 
     numbers, weights, specs = PartitionSpec(mesh.axis_names), _on_all(w), _along(mesh, given)
     return jax.shard_map(
@@ -127,7 +127,7 @@ def newton_on_shards(problem: Problem, mesh: Mesh, *given: Any) -> NewtonResult:
 
 
 oracle_shards_program = program(oracle_on_shards, static_argnums=(1, 2), donate_argnums=(5, 6))
-sweeps_shards_program = program(sweeps_on_shards, static_argnums=(1, 2, 3), donate_argnums=10)
+sweeps_shards_program = program(sweeps_on_shards, static_argnums=(1, 2, 3), donate_argnums=8)
 newton_shards_program = program(newton_on_shards, static_argnums=1)
 
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core import transposition
-from jaxstruct.core.checks import MOST_SHOWN
 from jaxstruct.core.contract import Bounded, Contenders, Oracles, Problem, output_of
+from jaxstruct.core.messages import MOST_SHOWN
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.validation.checks import outline
 

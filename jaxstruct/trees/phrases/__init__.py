@@ -1,1 +1,1 @@
-"""Phrase trees as text and as integers: bracketing, normal form, grammars, evaluation."""
+"""Phrase trees in numbers: normal form, grammars, integers, evaluation."""

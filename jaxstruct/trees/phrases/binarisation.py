@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxstruct.core.checks import check_choice, check_record, checked_size
-from jaxstruct.trees.phrases.tree import Tree, fold
+from jaxstruct.data.trees import Tree, fold
 
 
 class Binarisation(NamedTuple):

@@ -21,8 +21,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from jaxstruct.core.checks import as_list, check_record
-from jaxstruct.trees.phrases.bracketing import TRACE, plain_label
-from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, leaves, node_spans
+from jaxstruct.data.bracketing import TRACE, plain_label
+from jaxstruct.data.trees import OUTER_LABELS, Tree, check_tree, leaves, node_spans
 
 AnyTree = TypeVar("AnyTree", Tree, Tree | None)
 

@@ -27,21 +27,13 @@ from jaxstruct.core.checks import as_list, check_record, checked_size, distinct_
 from jaxstruct.core.plain_values import check_fields
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import AnyArray
+from jaxstruct.data.trees import OUTER_LABELS, Tree, check_tree, leaves, preorder, tags, words
 from jaxstruct.trees.phrases.binarisation import (
     FULL,
     Binarisation,
     binarise,
     chain_labels,
     check_binarisation,
-)
-from jaxstruct.trees.phrases.tree import (
-    OUTER_LABELS,
-    Tree,
-    check_tree,
-    leaves,
-    preorder,
-    tags,
-    words,
 )
 
 OTHER = "UNK"

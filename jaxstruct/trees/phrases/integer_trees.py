@@ -10,9 +10,9 @@ import numpy as np
 from jaxstruct.core.checks import check_record, checked_size
 from jaxstruct.core.spec import array
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.data.trees import Tree, check_tree, kind_of, leaves, node_spans, tags, words
 from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
 from jaxstruct.trees.phrases.grammar import Grammar, check_tokens, numbers_of, terminals_of
-from jaxstruct.trees.phrases.tree import Tree, check_tree, kind_of, leaves, node_spans, tags, words
 
 
 class Encoding(NamedTuple):

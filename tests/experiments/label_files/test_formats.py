@@ -9,8 +9,8 @@ import numpy as np
 from experiments.label_files import formats
 from experiments.label_files.formats import FORMATS, NOTHING, Item, Reading
 from experiments.lib.reading import Line
+from jaxstruct.data.bracketing import read_tree
 from jaxstruct.models import BadRecord
-from jaxstruct.trees.phrases.bracketing import read_tree
 from tests.experiments.label_files.cases import model_of
 from tests.lib.refusals import refused
 

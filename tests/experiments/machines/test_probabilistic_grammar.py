@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from experiments.machines.probabilistic_grammar import fit_probabilistic_grammar
+from jaxstruct.data.bracketing import read_trees
+from jaxstruct.data.trees import Tree, tags
 from jaxstruct.trees.oracles.k_best_trees import cky
 from jaxstruct.trees.phrases.binarisation import Binarisation
-from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import Grammar, read_grammar, terminals_of
 from jaxstruct.trees.phrases.integer_trees import decode, encode
-from jaxstruct.trees.phrases.tree import Tree, tags
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 from tests.trees.oracles.truth import forest
 from tests.trees.random_trees import random_trees

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from jaxstruct.trees.phrases.bracketing import read_tree
+from jaxstruct.data.bracketing import read_tree
+from jaxstruct.data.trees import Tree, constituents
 from jaxstruct.trees.phrases.evaluation import (
     ALL_TOKENS,
     COLLINS,
@@ -20,7 +21,6 @@ from jaxstruct.trees.phrases.evaluation import (
 )
 from jaxstruct.trees.phrases.grammar import read_grammar
 from jaxstruct.trees.phrases.integer_trees import encode
-from jaxstruct.trees.phrases.tree import Tree, constituents
 from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
 

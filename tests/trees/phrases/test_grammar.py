@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.plain_values import from_plain, to_plain
+from jaxstruct.data.bracketing import read_trees
+from jaxstruct.data.trees import Tree, constituents, fold, preorder
 from jaxstruct.models.model_files import RECORDS
 from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise
-from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import (
     CLASSES,
     Grammar,
@@ -25,7 +26,6 @@ from jaxstruct.trees.phrases.grammar import (
     terminals_of,
     words_read,
 )
-from jaxstruct.trees.phrases.tree import Tree, constituents, fold, preorder
 from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.data.bracketing import read_tree, read_trees
+from jaxstruct.data.trees import tags, words
 from jaxstruct.trees.phrases.binarisation import Binarisation
-from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
 from jaxstruct.trees.phrases.grammar import UnknownWords, read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
-from jaxstruct.trees.phrases.tree import tags, words
 from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
 

@@ -7,15 +7,8 @@ from functools import reduce
 
 import pytest
 
-from jaxstruct.trees.phrases.binarisation import (
-    FULL,
-    Binarisation,
-    binarise,
-    chain_labels,
-    debinarise,
-)
-from jaxstruct.trees.phrases.bracketing import clean, read_tree, without_repetitions, write_line
-from jaxstruct.trees.phrases.tree import (
+from jaxstruct.data.bracketing import clean, read_tree, without_repetitions, write_line
+from jaxstruct.data.trees import (
     Constituent,
     Tree,
     constituents,
@@ -24,6 +17,13 @@ from jaxstruct.trees.phrases.tree import (
     preorder,
     tags,
     words,
+)
+from jaxstruct.trees.phrases.binarisation import (
+    FULL,
+    Binarisation,
+    binarise,
+    chain_labels,
+    debinarise,
 )
 from tests.lib.refusals import refused
 from tests.trees.random_trees import deep_tree, depth, random_trees

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.messages import text_of
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from jaxstruct.core.checks import text_of
-from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, fold, kind_of
+from jaxstruct.core.messages import text_of
+from jaxstruct.data.trees import OUTER_LABELS, Tree, check_tree, fold, kind_of
 
 _PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
 _SHOWN = 100  # characters at either end of a long piece in a message

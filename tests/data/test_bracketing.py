@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxstruct.trees.phrases.bracketing import (
+from jaxstruct.data.bracketing import (
     clean,
     plain_label,
     read_tree,
@@ -15,7 +15,7 @@ from jaxstruct.trees.phrases.bracketing import (
     without_traces,
     write_line,
 )
-from jaxstruct.trees.phrases.tree import Tree, tags, words
+from jaxstruct.data.trees import Tree, tags, words
 from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
 

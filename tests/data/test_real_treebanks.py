@@ -10,8 +10,7 @@ import pytest
 
 from experiments.corpora import locate
 from experiments.corpora.treebanks import TreebankFile, load_gum, load_treebank_sample
-from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
-from jaxstruct.trees.phrases.bracketing import (
+from jaxstruct.data.bracketing import (
     TRACE,
     clean,
     read_tree,
@@ -19,9 +18,10 @@ from jaxstruct.trees.phrases.bracketing import (
     without_traces,
     write_line,
 )
+from jaxstruct.data.trees import Tree, tags, words
+from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
 from jaxstruct.trees.phrases.grammar import read_grammar
 from jaxstruct.trees.phrases.integer_trees import decode, encode
-from jaxstruct.trees.phrases.tree import Tree, tags, words
 
 
 def _require(corpus: str, path: str) -> None:
