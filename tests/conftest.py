@@ -75,15 +75,30 @@ QUICK = {
 }
 """XLA compiles in a tenth to a third of the time so, and programs run 5 to 11 times as long."""
 COSTLIEST = (
-    "test_several_devices.py", "test_docs.py", "test_shapes.py", "solvers/test_latent.py",
-    "trees/oracles/test_oracles.py", "decisions/test_structure.py",
-    "dependencies/test_structure.py", "dependencies/test_incomplete.py",
-    "solvers/test_planted_mistakes.py", "dependencies/oracles/test_oracles.py",
-    "estimators/test_way_in.py", "trees/test_incomplete.py", "chains/oracles/test_oracles.py",
-    "experiments/machines/test_reference_algorithm.py", "test_every_oracle.py",
-    "estimators/test_structural_classifier.py", "experiments/test_cluster.py",
+    "test_several_devices.py", "test_docs.py", "graphs/test_incomplete.py",
+    "estimators/test_way_in.py", "segments/test_incomplete.py", "graphs/test_structure.py",
+    "rankings/test_training.py", "segments/test_structure.py", "losses/test_hinges.py",
+    "dependencies/test_structure.py", "solvers/test_agreement.py", "rankings/test_oracles.py",
+    "trees/oracles/test_oracles.py", "estimators/test_rankers.py", "confidence/test_ranking.py",
+    "solvers/test_active_slots.py", "trees/test_incomplete.py", "losses/test_mean_loss.py",
+    "decisions/test_structure.py", "solvers/test_latent.py", "dependencies/test_incomplete.py",
+    "core/test_known.py", "dependencies/oracles/test_oracles.py",
+    "confidence/test_probabilities.py", "assignments/test_structure.py",
+    "alignments/oracles/test_oracles.py", "graphs/oracles/test_inexact.py",
+    "baselines/test_conditional_random_field.py", "kernels/test_strings.py",
+    "chains/test_structure_oracles.py", "chains/oracles/test_oracles.py",
+    "experiments/lib/test_graph_training.py", "solvers/test_block_dual.py",
+    "graphs/test_multi_label.py", "graphs/test_inference.py", "graphs/oracles/test_exact.py",
+    "alignments/test_structure.py", "experiments/machines/test_homologues.py",
+    "estimators/test_structural_classifier.py",
 )  # fmt: skip
-"""Files that take longest are begun first: at the end no worker should be alone with one."""
+"""Files that take two thirds of the time of all: of each test a plain run takes the first
+combination of its parameters, of all other files so many that each value is there."""
+EARLY = (
+    *COSTLIEST, "test_shapes.py", "test_every_oracle.py", "solvers/test_planted_mistakes.py",
+    "experiments/machines/test_reference_algorithm.py",
+)  # fmt: skip
+"""Files that are begun first: at the end no worker should be alone with one."""
 ON_SEVERAL_DEVICES = (
     "solvers/test_shards.py", "solvers/test_exchange.py", "solvers/test_processes.py",
 )  # fmt: skip
@@ -150,19 +165,21 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The costliest files first; xdist, set not to sort files itself, hands them out in order.
+    """The slow files first; xdist, set not to sort files itself, hands them out in order.
 
     Without --thorough the plain tests alone, and those that are named by file::test.
     """
     tests = pathlib.Path(__file__).parent
-    place = {tests / name: number for number, name in enumerate(COSTLIEST)}
+    place = {tests / name: number for number, name in enumerate(EARLY)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
     named = any("::" in argument for argument in config.args)
     if named or config.option.thorough or "thorough" in config.option.markexpr:
         return
-    kept = thorough.each_value_once(
-        [item for item in items if not item.get_closest_marker("thorough")]
-    )
+    plain: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        if not item.get_closest_marker("thorough"):
+            plain[place.get(item.path, len(place)) < len(COSTLIEST)].append(item)
+    kept = thorough.first_combinations(plain[True]) | thorough.each_value_once(plain[False])
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

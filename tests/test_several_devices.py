@@ -15,6 +15,7 @@ from tests.conftest import ON_SEVERAL_DEVICES
 TESTS = pathlib.Path(__file__).parent
 
 
+@pytest.mark.thorough
 def test_on_four_devices_of_the_processor(pytestconfig: pytest.Config) -> None:
     """All files in one process, which is begun once and shares programs; the smoke tests alone
     where none are thorough."""

@@ -61,6 +61,7 @@ def test_loss_augmented_matchings_are_the_best_of_all(unmatched, loss):
     check_oracles(problem, theta, jnp.asarray(true, jnp.int32), of, 2e-5, scales)
 
 
+@pytest.mark.thorough
 def test_the_contract():
     """Of some pairs with unmatched items; `test_a_list_that_lacks_...` has complete matchings."""
     X, y = examples(1, 12, unmatched=True, listed=True)

@@ -77,6 +77,7 @@ def test_losses_of_levels(x64, weights):
         assert not exact or np.ptp(inside) < 1e-12 if len(inside) else True
 
 
+@pytest.mark.thorough
 def test_levels_that_bound_pass_the_checks(monkeypatch):
     """Of few units."""
     monkeypatch.setattr(losses, "UNITS", 6)

@@ -97,6 +97,7 @@ def test_completions_and_likelihoods_are_those_of_the_list(dtype: str) -> None:
         check_completions(data, listed(before))
 
 
+@pytest.mark.thorough
 def test_a_training_ends_at_a_critical_point_and_with_all_known_in_that_of_fit(x64: None) -> None:
     own, x, before = example(40, 0.5, "float64")
     outputs = js.Incomplete(np.tile(ORDERS[:1], (40, 1)), before)

@@ -122,6 +122,7 @@ class Dies:
         return 0
 
 
+@pytest.mark.thorough
 def test_a_run_whose_solver_is_killed_goes_on_from_its_checkpoint(tmp_path):
     (x, y), file = data(), tmp_path / "run.npz"
     problem, oracle = problem_of(Dies())

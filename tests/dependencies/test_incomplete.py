@@ -72,6 +72,7 @@ def test_what_agrees_is_found_and_costs_nothing(projective: bool, labels: str, d
     check_completions(data, outputs_of(known, labels, projective, bool(labels)))
 
 
+@pytest.mark.thorough
 def test_training_ends_at_a_critical_point() -> None:
     sentences, trees = treebank(2, 9, 3, labels=LABELS, projective=True)
     known = partly(trees)
@@ -82,6 +83,7 @@ def test_training_ends_at_a_critical_point() -> None:
     check_same_as_fit(whole, same, 5.0)
 
 
+@pytest.mark.thorough
 def test_the_parser_learns_from_half_of_the_heads() -> None:
     sentences = [[("the", "D"), (noun, "N"), ("saw", "V"), ("a", "D"), (noun, "N")]
                  for noun in ("dog", "cat", "man") * 4]  # fmt: skip

@@ -55,6 +55,7 @@ def test_inner_products_are_counts_of_named_features(x64, labels="pq"):
         np.testing.assert_allclose(features @ features.T, table @ table.T, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_contract():
     """Every function against its definition, with hashed features and labels."""
     sentences, trees = treebank(2, 4, 2, labels="pqr", projective=False)

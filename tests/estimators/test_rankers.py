@@ -210,6 +210,7 @@ def test_decisions_costs_and_the_score(sense):
     assert model.score(X, costs, one) == pytest.approx(-alone, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_saved_and_loaded_explained_and_cloned(tmp_path):
     for number, decisions in enumerate((
         js.decisions.shortest_paths(ARCS, 0, 4),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from experiments import gpu
 from experiments.gpu import Options
@@ -10,6 +11,7 @@ from experiments.gpu import Options
 SMALL = Options(families=("chains", "matchings"), sizes=1, batch=2, repeats=1, fits=())
 
 
+@pytest.mark.thorough
 def test_processes_beside_each_other(tmp_path, monkeypatch):
     """In this process, the CPU in place of an accelerator."""
     rows_of = gpu._rows

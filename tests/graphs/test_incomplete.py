@@ -65,6 +65,7 @@ def test_what_agrees_is_found_and_the_objective_is_as_defined(inference: str, lo
     check_training(data, outputs_of(labels, loss), 4.0, tolerance=1e-5)
 
 
+@pytest.mark.thorough
 def test_passing_messages_completes_what_is_known() -> None:
     given, labels = graphs(0, 8)
     data = js.graphs.prepare(given, labels, classes=range(3), inference="reweighted")
@@ -74,15 +75,26 @@ def test_passing_messages_completes_what_is_known() -> None:
     assert (np.diff(found.details.trace.objective[~found.details.trace.warm]) <= 0).all()
 
 
-def test_estimators_and_refusals() -> None:
+def half_known():
+    """(graphs, their labels, half of these) of thirty graphs of four nodes."""
     random = np.random.default_rng(3)
     labels = [random.integers(0, 2, 4).tolist() for _ in range(30)]
     given = [(np.eye(2)[own] + 0.3 * random.normal(size=(4, 2)), EDGES) for own in labels]
     known = [[y if random.random() < 0.5 else None for y in own] for own in labels]
+    return given, labels, known
+
+
+@pytest.mark.thorough
+def test_estimators_learn_from_half_of_the_labels() -> None:
+    given, labels, known = half_known()
     ways: list[dict[str, Any]] = [{"plans": True, "objective": "log_loss"}, {}]
     for options in ways:
         model = js.estimators.GraphLabeller(C=10.0, tol=0.01, **options).fit(given, known)
         assert model.score(given, labels) > 0.9
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    given, _, known = half_known()
     data = js.graphs.prepare(given, known)
     assert isinstance(data.outputs, Incomplete)
     refused("outputs are Incomplete", js.fit, *data)
@@ -136,6 +148,7 @@ def test_sets_that_agree_are_found_and_cost_nothing(loss: str, pairs: bool, dtyp
     check_completions(data, sets_of(loss))
 
 
+@pytest.mark.thorough
 def test_training_of_sets_ends_at_a_critical_point() -> None:
     data = js.graphs.prepare_sets(X, KNOWN_SETS, classes=NAMES, dtype="float64")
     check_training(data, sets_of("hamming"), 5.0, tolerance=1e-5)
@@ -151,6 +164,7 @@ def test_training_of_sets_ends_at_a_critical_point() -> None:
     check_same_as_fit(whole, alike, 5.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("objective", ["svm1_margin", "log_loss"])
 def test_sets_are_learned_from_half_of_their_labels(objective: str) -> None:
     random = np.random.default_rng(1)
@@ -175,5 +189,10 @@ def test_sets_that_do_not_fit_are_refused() -> None:
     refused("does not say what agrees", js.fit_latent, *relaxed)
     y = [[1, 0, None], [0, 5, 1]]
     refused(r"labels\[1\]\[1\]: 5", js.estimators.MultiLabelClassifier().fit, X[:2], y)
+
+
+@pytest.mark.thorough
+def test_unknown_labels_have_no_score() -> None:
     model = js.estimators.MultiLabelClassifier().fit(X, SETS[:7])
+    y = [[1, 0, None], [0, 1, 1]]
     refused("y must be .* zeros and ones", model.score, X[:2], y)

@@ -133,6 +133,7 @@ def test_nodes_weigh_in_the_loss_as_their_classes_say(
     assert not right.any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1", "svm2"])
 def test_without_a_loss_weights_change_nothing(formulation: str) -> None:
     """The best wrong labelling by elimination, with symmetric tables of features alone."""
@@ -144,6 +145,7 @@ def test_without_a_loss_weights_change_nothing(formulation: str) -> None:
     check_optimum(data, formulation, 2.0, given.enumerated("hamming"))
 
 
+@pytest.mark.thorough
 def test_check_problem_finds_nothing_with_sparse_rows_and_kinds() -> None:
     given = random_graphs(4, 6, "tree", Options(2, 2))
     problem, x = given.problem(inference="enumeration"), given.inputs(sparse=True)

@@ -45,6 +45,7 @@ def spans_of(sentences: np.ndarray) -> np.ndarray:
     return np.stack([*ends, width, np.ones((n, T, T))], axis=-1)
 
 
+@pytest.mark.thorough
 def test_a_node_weight_is_a_kernelised_function_of_x_and_the_span(x64: None) -> None:
     """Thesis 4.5.1: with a linear kernel the machine of explicit features, on unseen spans too."""
     grammar, (x, y) = trees.grammar(0), trees.examples(0)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import conftest
-from tests.lib.thorough import THOROUGH, each_value_once, thorough_after
+from tests.lib.thorough import THOROUGH, each_value_once, first_combinations, thorough_after
 
 ROOT = Path(__file__).parents[2]
 RUN = {"seconds": {"chains": 8.0, "trees": 30.5}, "slowest": {"tests/a.py::b": 9.5},
@@ -55,6 +55,14 @@ def test_all_values_but_the_first_are_thorough():
     first, second, third = thorough_after(1, [1, (2, 3), pytest.param(4, id="four")])
     assert first == 1 and second.values == (2, 3) and third.values == (4,)
     assert third.id == "four" and [*second.marks] == [*third.marks] == [THOROUGH]
+
+
+def test_slow_files_are_there_and_the_first_combination_is_taken(request):
+    assert [name for name in conftest.EARLY if not (ROOT / "tests" / name).exists()] == []
+    items = request.session.items
+    first = first_combinations(items)
+    assert [item for item in items if item in first][:1] == items[:1]
+    assert len(first) == len({item.nodeid.partition("[")[0] for item in items})
 
 
 @pytest.mark.parametrize("letter", "ab")

@@ -42,16 +42,25 @@ def _values(item: pytest.Item) -> set[tuple]:
     return found | {(name, id(value)) for name, value in params.items()} or {()}
 
 
+def first_combinations(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Of every test the first of its parametrisations."""
+    return {same[0] for same in _of_each_test(items)}
+
+
+def _of_each_test(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    several: dict[tuple, list[pytest.Item]] = {}
+    for item in items:
+        several.setdefault((item.parent, getattr(item, "originalname", item.name)), []).append(item)
+    return [*several.values()]
+
+
 def each_value_once(items: list[pytest.Item]) -> set[pytest.Item]:
     """Of tests over several parametrisations so many that each value of each is there.
 
     All their combinations are for thorough runs. Values of one parametrisation go together.
     """
-    several: dict[tuple, list[pytest.Item]] = {}
-    for item in items:
-        several.setdefault((item.parent, getattr(item, "originalname", item.name)), []).append(item)
     kept = set()
-    for same in several.values():
+    for same in _of_each_test(items):
         values = {item: _values(item) for item in same}
         missing = set().union(*values.values())
         while missing:

@@ -97,6 +97,7 @@ def named(rows):
     return [[{f"f{j}": value for j, value in enumerate(x)} for x in own] for own in rows]
 
 
+@pytest.mark.thorough
 def test_the_contract():
     """Of labels by dense rows, and of rankings by named ones."""
     rows, relevances = queries(1, 8)

@@ -98,6 +98,7 @@ def test_what_agrees_is_found_and_costs_nothing(known: list, phrases: tuple, dty
     check_completions(data, outputs_of(known, known is TRIPLES))
 
 
+@pytest.mark.thorough
 def test_training_ends_at_a_critical_point() -> None:
     data = js.segments.prepare(SEQUENCES, TAGGED, longest=LONGEST, dtype="float64")
     assert data.encoding.codec.classes == ("O", "x", "y")
@@ -111,6 +112,7 @@ def test_training_ends_at_a_critical_point() -> None:
     check_same_as_fit(whole, known, 1.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["tagged", "triples"])
 def test_segments_are_learned_from_a_part_of_their_labels(kind: str) -> None:
     sentences, spans = names()
@@ -150,6 +152,10 @@ def test_what_does_not_fit_is_refused() -> None:
     refused(r"outputs\[0\] does not agree with what is known", js.fit_latent, *data)
     by_segment = js.segments.prepare(SEQUENCES, TAGGED, loss="f1", longest=LONGEST)
     refused("does not add up over tokens", js.fit_latent, *by_segment)
+
+
+@pytest.mark.thorough
+def test_unknown_segments_have_no_score() -> None:
     sentences, spans = names(2)
     model = js.estimators.SegmentLabeller().fit(sentences, spans)
     refused("expected triples", model.score, sentences, [spans[0], [(0, 1)]])

@@ -209,6 +209,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64, formulation):
     check_optimum(data, formulation, 5.0, enumerated(x, y, "f1", 1, 0))
 
 
+@pytest.mark.thorough
 def test_the_contract():
     x, _ = training_set(4)
     x = segment_inputs(x.features, np.full(4, T, np.int32), x.phrases)

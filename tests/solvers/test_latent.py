@@ -85,6 +85,7 @@ def global_optimum(own: Case) -> float:
     return best
 
 
+@pytest.mark.thorough
 def test_brackets_the_global_optimum_and_restarts_come_nearer() -> None:
     own = case(0, n=3)
     optimum, data = global_optimum(own), own.prepared(dtype="float64")

@@ -87,6 +87,7 @@ def test_what_agrees_is_found_and_costs_nothing(loss: str, charts: bool, dtype: 
     check_completions(data, outputs_of(0, loss, given))
 
 
+@pytest.mark.thorough
 def test_training_ends_at_a_critical_point() -> None:
     given = partly(1)
     data = js.trees.prepare(given, dtype="float64")
@@ -100,6 +101,7 @@ def test_training_ends_at_a_critical_point() -> None:
 TREES = "(S (NP (D the) (N dog)) (VP (V saw) (NP (D a) (N cat)))) (S (NP (N dogs)) (VP (V bark)))"
 
 
+@pytest.mark.thorough
 def test_the_parser_learns_from_some_brackets() -> None:
     whole = list(read_trees(TREES))
     some = [
