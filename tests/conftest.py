@@ -76,6 +76,9 @@ QUICK = {
 """XLA compiles in a tenth to a third of the time so, and programs run 5 to 11 times as long."""
 COSTLIEST = (
     "test_several_devices.py", "test_docs.py", "graphs/test_incomplete.py",
+    "solvers/test_candidate_training.py", "solvers/test_known.py", "solvers/test_certificate.py",
+    "solvers/test_buckets.py", "solvers/test_fit_in_blocks.py", "solvers/test_oracle.py",
+    "solvers/test_size_classes.py",
     "estimators/test_way_in.py", "segments/test_incomplete.py", "graphs/test_structure.py",
     "rankings/test_training.py", "segments/test_structure.py", "losses/test_hinges.py",
     "dependencies/test_structure.py", "solvers/test_agreement.py", "rankings/test_oracles.py",
@@ -90,6 +93,8 @@ COSTLIEST = (
     "experiments/lib/test_graph_training.py", "solvers/test_block_dual.py",
     "graphs/test_multi_label.py", "graphs/test_inference.py", "graphs/oracles/test_exact.py",
     "alignments/test_structure.py", "experiments/machines/test_homologues.py",
+    "models/test_stream.py", "solvers/test_checkpoints.py", "solvers/test_resuming.py",
+    "solvers/test_status.py", "solvers/test_rounding.py", "multiclass/test_encoding.py",
     "estimators/test_structural_classifier.py",
 )  # fmt: skip
 """Files that take two thirds of the time of all: of each test a plain run takes the first

@@ -80,6 +80,7 @@ def test_enumeration_serves_every_formulation(formulation: str) -> None:
     check_optimum(data, formulation, 3.0, given.enumerated(DEAR_FIRST))
 
 
+@pytest.mark.thorough
 def test_zero_one_by_elimination() -> None:
     """By the level of all wrong labellings, which serves every formulation."""
     given = random_graphs(1, 10, "tree", Options(1, 2))

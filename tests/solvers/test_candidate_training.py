@@ -193,6 +193,7 @@ def sequences_for(formulation, **options):
     return Training(separable=formulation == "svm0", **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", SOME)
 def test_subspace_variant_in_buckets(x64, formulation):
     case = sequences_for(formulation)

@@ -89,6 +89,7 @@ def test_frozen_weights_may_be_known_potentials():
     assert half + C * margins == pytest.approx(solution.primal, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_start_of_another_c_and_parts_of_the_examples_end_at_the_same_optimum(tmp_path):
     case, known = random_case(seed=3), 2 * np.random.default_rng(6).normal(size=(12, 4))
     problem, inputs = known_problem(case), inputs_of(case, known)
@@ -243,6 +244,7 @@ def test_rules_hold_and_floats_come_in_the_dtype_of_the_run():
     assert js.memory(problem, x, y).total > 0
 
 
+@pytest.mark.thorough
 def test_working_sets_that_list_all_blocks_and_a_mesh_agree():
     x, y = examples()
     right = optimum("svm1_margin", 20.0, x, y).objective
