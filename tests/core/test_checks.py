@@ -116,7 +116,7 @@ TABLE = np.arange(6).reshape(2, 3)
         (TABLE, "", {"kind": None}, "x must be a scalar, got int64 of shape"),
         (None, "n", {"kind": None}, r"x must be \[n\], got None"),
         (TABLE, "n T", {"within": range(4)}, r"x\[1, 1\] is 4: expected 0..3 \(2 such\)"),
-        (TABLE, "n T", {"within": range(1, 9), "words": "ids"}, "is 0: expected 1..8, ids .1 such"),
+        (TABLE, "n T", {"within": (range(1, 9), "ids")}, "is 0: expected 1..8, ids .1 such"),
         (TABLE, "n T", {"within": range(9), "length": [3, 2]}, "is 5: expected -1 .padding."),
         (TABLE, "n T", {"within": range(1), "length": [1, 0]}, r"x\[0, 1\] is 1: expected -1"),
     ],
