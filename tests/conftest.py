@@ -97,8 +97,8 @@ COSTLIEST = (
     "solvers/test_status.py", "solvers/test_rounding.py", "multiclass/test_encoding.py",
     "estimators/test_structural_classifier.py",
 )  # fmt: skip
-"""Files that take two thirds of the time of all: of each test a plain run takes the first
-combination of its parameters, of all other files so many that each value is there."""
+"""Files that took 78 % of a plain run with each value of each parameter: of each of their tests a
+plain run takes the first combination, of all others so many that each value is there."""
 EARLY = (
     *COSTLIEST, "test_shapes.py", "test_every_oracle.py", "solvers/test_planted_mistakes.py",
     "experiments/machines/test_reference_algorithm.py",

@@ -138,7 +138,7 @@ def _check_label(label: str, options: Binarisation) -> None:
     if not label:
         raise ValueError(
             "label: got an empty one, expected a name; take off the outer bracket with "
-            "cleaning.without_outer"
+            "jaxstruct.data.bracketing.without_outer"
         )
     for name, text in (("separator", options.separator), ("mark", options.mark)):
         if text in label:
