@@ -15,6 +15,7 @@ from jaxstruct.solvers.n_slack.run import OneDevice, Run, State
 from jaxstruct.solvers.n_slack.sweeps import rebuilt_weights
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of, join_buckets
+from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.solution import Solution, check_of_fit
 from jaxstruct.solvers.validation.checks import check_weights
 
@@ -153,7 +154,7 @@ def restart(run: Run, start: Solution, C: float) -> State:
     w = rebuilt_weights(problem, task, sets, alone.placement.every_batch[0])
     w = jax.tree.map(lambda leaf: on_device(processes.sum_arrays(np.asarray(leaf))), w)
     gain = float(np.sum(beta * np.asarray(sets.bounds)))
-    products = np.asarray(_products(alone, w, sets))
+    products = _products(alone, w, sets)
     cost = float(np.sum(products)) + float(np.sum(ridge * multiplier_sum**2))
     least_share = float(np.min(_cap_share(cap, multiplier_sum)))
     of_each = processes.gather_numbers([gain, cost, least_share])
@@ -172,8 +173,8 @@ def _cap_share(cap: np.ndarray, multiplier_sum: np.ndarray) -> np.ndarray:
         return np.where(own, cap / np.where(own, multiplier_sum, 1), np.inf).astype(cap.dtype)
 
 
-def _products(run: Run, w: PyTree, sets: WorkingSets) -> jax.Array:
+def _products(run: Run, w: PyTree, sets: WorkingSets) -> np.ndarray:
     """[N] <w, sum_y beta phi_i(y)>, whose sum is |w|^2 in any space; by the run's own program."""
     none_enters = np.asarray(np.inf, sets.losses.dtype)
     _, report, _ = call_all(open_round(run, 0), "start", w, copy_arrays(sets), none_enters)
-    return report.terms.product
+    return ExampleTerms.of_columns(report.numbers).product

@@ -23,7 +23,7 @@ from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.n_slack import rounds
 from jaxstruct.solvers.n_slack.oracle_pass import Calls, OracleReport, PassCounts
 from jaxstruct.solvers.n_slack.proximal_newton import NEWTON_STEPS
-from jaxstruct.solvers.n_slack.run import Info, Run, State, named_slots, own_weights
+from jaxstruct.solvers.n_slack.run import Info, OneDevice, Run, State, named_slots, own_weights
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
     empty_working_sets,
@@ -32,7 +32,7 @@ from jaxstruct.solvers.n_slack.working_sets import (
     is_enumerated,
     widened,
 )
-from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm
+from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms, coordinate_norm
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.scaling import Scaled, least_multiple, multiple, ray_of
 from jaxstruct.solvers.settings import ResolvedSettings
@@ -245,6 +245,11 @@ def _has_evicted(run: Run, before: WorkingSets, after: WorkingSets, counts: Pass
     return held[1] - held[0] < int(counts.added)
 
 
+def slack_of(place: OneDevice, report: OracleReport) -> np.ndarray:
+    """The slacks of all rows of this host, in the order of buckets."""
+    return ExampleTerms.of_columns(place.in_buckets(report.numbers)).slack
+
+
 def _certify(
     now: rounds.OpenRound, state: State, epsilon: AnyArray, products: tuple, own: bool,
     proves: bool = False,
@@ -264,7 +269,7 @@ def _certify(
     slots = report.slots if named_slots(run.settings, sets) else None
     state = state._replace(sets=sets, block_gaps=gaps, slots=slots)
     ray = ray_of(run.formulation, place.terms, terms, *products)
-    slack = place.in_buckets(report.terms.slack)
+    slack = slack_of(place, report)
     added, overflow = int(counts.added), int(counts.overflow)
     found = certificate, certificate, added, overflow, place.examples, now.seconds, slack, ray
     return state, Info(*found)
@@ -378,7 +383,7 @@ def least_multiple_of(
         sets, report, _ = rounds.call_all(now, "certify", w, sets, none_enters)
         norm = coordinate_norm(place.problem, w, place.task.inputs[0])
         certificate, terms = now.certified(report, *ray.products(c), norm, place.off_by)
-        slack = place.in_buckets(report.terms.slack)
+        slack = slack_of(place, report)
         return Scaled(c, certificate._replace(scale=c), terms, slack)
 
     def alike(numbers: Sequence[float]) -> list[float]:

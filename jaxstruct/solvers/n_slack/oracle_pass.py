@@ -20,14 +20,7 @@ from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.n_slack import working_sets
-from jaxstruct.solvers.n_slack.task import (
-    Task,
-    bucket_task,
-    empty_results,
-    interleave,
-    into_buffers,
-    visited_rows,
-)
+from jaxstruct.solvers.n_slack.task import Results, Task, bucket_task, interleave, visited_rows
 from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.objective.formulations import power_of_loss
 from jaxstruct.solvers.objective.most_violated import (
@@ -126,17 +119,18 @@ class OracleReport(NamedTuple):
     """What the last oracle call of each example said.
 
     Fields:
-      terms: at the w it was made at. slots: [N, A] the active slots it chose, 0 first.
+      numbers: [N, 11] of `ExampleTerms`, at the w it was made at; one array, which programs take
+        and write as one. slots: [N, A] the active slots it chose, 0 first.
     """
 
-    terms: ExampleTerms
+    numbers: AnyArray
     slots: AnyArray
 
 
 def empty_report(rows: int, active: int, dtype: str) -> OracleReport:
     """Empty arrays for oracle calls on all rows, made by NumPy."""
-    zeros = [np.zeros(rows, dtype) for _ in ExampleTerms._fields]
-    return OracleReport(ExampleTerms(*zeros), np.zeros((rows, active), np.int32))
+    terms = np.zeros((rows, len(ExampleTerms._fields)), dtype)
+    return OracleReport(terms, np.zeros((rows, active), np.int32))
 
 
 class OracleOptions(NamedTuple):
@@ -228,7 +222,7 @@ def _call_batch(
         enters = jnp.arange(own.losses.shape[1])[None] == proposals.slot[:, None]
         own = own._replace(occupied=own.occupied | enters)
         slopes = jnp.where(enters, found.value[:, None], slopes)
-        longest = jnp.max(jnp.where(enters, proposals.gram_row, own.norms), axis=1)
+        longest = jnp.max(jnp.where(enters, proposals.norm[:, None], own.norms), axis=1)
         terms = terms._replace(reach=jnp.sqrt(longest))
     planes = jnp.arange(own.losses.shape[1])[None] > 0
     pull = jnp.where(planes, task.terms.ridge[index, None] * multiplier_sum[:, None], 0)
@@ -271,21 +265,21 @@ def oracle_pass(
             # a bucket of one batch: the barrier keeps XLA from calling it before the loop, always
             index, _ = jax.lax.optimization_barrier((order[at], at))
             call = _call_batch(problem, options, task, w, sets, index, epsilon)
-            return w, (call.proposals, OracleReport(call.terms, call.slots))
+            return w, (call.proposals, OracleReport(jnp.stack(call.terms, axis=1), call.slots))
 
         return body
 
     bodies = [jax.jit(of_bucket(*bucket)) for bucket in buckets]  # shapes and loop: one trace
-    totals = [order.shape[0] for order in orders]
-    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
-    _, results = interleave(spans, 1, [into_buffers(body) for body in bodies], w, buffers)
+    results = [
+        Results.of(body, order.shape[0], w) for body, order in zip(bodies, orders, strict=True)
+    ]
+    writing = [each.writing(body) for each, body in zip(results, bodies, strict=True)]
+    _, buffers = interleave(spans, 1, writing, w, [each.buffers() for each in results])
     parts, counts, new = [], [], []
-    for (_, own, order), span, own_rows, found in zip(
-        buckets, spans, bucket_slices(task.outputs), results, strict=True
+    for (_, own, order), span, own_rows, result, found in zip(
+        buckets, spans, bucket_slices(task.outputs), results, buffers, strict=True
     ):
-        proposals, said = jax.tree.map(
-            lambda leaf, rows=order.size: leaf.reshape(rows, *leaf.shape[2:]), found
-        )
+        proposals, said = result.read(found)
         index = visited_rows(order, span)
         counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
         parts.append(

@@ -352,8 +352,10 @@ def _ascend(problem: Problem, blocks: Blocks, beta: Array, b: Array) -> tuple[Ar
     """
     change = (b - beta).at[:, 0].set(0)
     old = beta.at[:, 0].set(0)
-    image = images_of(problem, multiples(problem, blocks, old), blocks)
-    moved = images_of(problem, multiples(problem, blocks, change), blocks)
+    image, moved = jax.lax.map(  # of both by one loop: compiled once
+        lambda z: images_of(problem, multiples(problem, blocks, z), blocks),
+        jnp.stack([old, change]),
+    )
     multiplier_sum, shift = jnp.sum(old, axis=1), jnp.sum(change, axis=1)
     slope = jnp.sum(change * (blocks.sets.bounds - image)) - jnp.sum(
         blocks.ridge * multiplier_sum * shift
@@ -388,23 +390,25 @@ def proximal_newton_pass(
     blocks, beta = _blocks_of(task, sets, sigma, axes)
     w = multiples(problem, blocks, span) if w is None else w
     used = blocks.sigma[:, None] > 1e-20
-    images = images_of(problem, w, blocks)
-    start = evaluate(problem, blocks, beta, w, span, sets.bounds - images, images)
+    nothing = jnp.zeros_like(span)
+    h = sets.bounds - images_of(problem, w, blocks)
+    start = Iterate(w, span, h, nothing, jnp.full((), jnp.finfo(span.dtype).max))
 
     def unfinished(state: tuple) -> Array:
         count, now, e0 = state
         moves = jnp.where(used, (now.b - beta) ** 2 / blocks.sigma[:, None], 0)
         moved = summed(blocks, jnp.sum(moves))
-        return (count < NEWTON_STEPS) & (squared(blocks, e0) > TOLERANCE * moved)
+        goes_on = (count < NEWTON_STEPS) & (squared(blocks, e0) > TOLERANCE * moved)
+        return (count < 0) | goes_on
 
     def body(state: tuple) -> tuple:
         count, now, e0 = state
         new = _newton_step(problem, blocks, beta, now, e0)
         return count + 1, new, residual_of(problem, blocks, new)
 
-    count, last, _ = jax.lax.while_loop(
-        unfinished, body, (0, start, residual_of(problem, blocks, start))
-    )
+    # The first turn, from e_0 = 0, goes nowhere: it evaluates the start, by what is compiled once.
+    first = -1, start, Residual(nothing, nothing)
+    count, last, _ = jax.lax.while_loop(unfinished, body, first)
     multipliers, dual_products, length = _ascend(problem, blocks, beta, last.b)
     multipliers = jnp.where((task.terms.cap > 0)[:, None], multipliers, 0)
     last_used = jnp.where(multipliers > 0, clock, sets.last_used)

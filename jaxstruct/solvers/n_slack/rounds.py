@@ -50,7 +50,7 @@ class OpenRound(NamedTuple):
           given: what `certify` takes after the terms of examples.
         """
         place, formulation = self.run.placement, self.run.formulation
-        terms = place.on_hosts(report.terms)
+        terms = place.on_hosts(report.numbers)
         return place.agreed(certify(formulation, place.terms, terms, *given)), terms
 
     def gaps(self, terms: ExampleTerms) -> np.ndarray:

@@ -51,7 +51,7 @@ class Proposal(NamedTuple):
     """One example's most violated output and where it goes.
 
     Fields:
-      output: pytree; loss, scale, bound: scalars of the canonical form.
+      output: pytree; loss, scale, bound: scalars of the canonical form. norm: |phi(y)|^2.
       gram_row: [K] its inner products with the slots, after it took its own.
       slot: int32, K (out of range, dropped by scatters) where nothing is added.
       overflow: bool, violated but every slot carries a positive multiplier.
@@ -61,6 +61,7 @@ class Proposal(NamedTuple):
     loss: Array
     scale: Array
     bound: Array
+    norm: Array
     gram_row: Array
     slot: Array
     overflow: Array
@@ -210,12 +211,14 @@ def propose(
     slot = jnp.where(fresh & found, free, capacity)
     slots = jnp.arange(capacity)
     scale = power_of_loss(loss, terms.scale_power)
+    norm = scale * (scale * lookup.squared)
     row = jnp.where(slots == slot, scale * lookup.squared, own.scales * lookup.products)
     return Proposal(
         output=y,
         loss=loss,
         scale=scale,
         bound=power_of_loss(loss, terms.bound_power),
+        norm=norm,
         gram_row=jnp.where(slots > 0, scale * row, 0),
         slot=slot,
         overflow=fresh & ~found,
@@ -236,14 +239,13 @@ def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -
     def put(leaf: Array, value: AnyArray) -> Array:
         return leaf.at[at].set(value, mode="drop")
 
-    slot = jnp.minimum(proposals.slot, rows.shape[1] - 1)[:, None]
     gram = put(sets.gram, rows).at[index, :, proposals.slot].set(rows, mode="drop")
     return sets._replace(
         outputs=jax.tree.map(put, sets.outputs, proposals.output),
         losses=put(sets.losses, proposals.loss),
         scales=put(sets.scales, proposals.scale),
         bounds=put(sets.bounds, proposals.bound),
-        norms=put(sets.norms, jnp.take_along_axis(rows, slot, 1)[:, 0]),
+        norms=put(sets.norms, proposals.norm),
         occupied=put(sets.occupied, True),
         last_used=put(sets.last_used, clock),
         gram=gram,

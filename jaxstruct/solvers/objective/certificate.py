@@ -51,6 +51,11 @@ class ExampleTerms(NamedTuple):
     claim: AnyArray = 0.0
     bound_found: AnyArray = 0.0
 
+    @classmethod
+    def of_columns(cls, numbers: AnyArray) -> ExampleTerms:
+        """NumPy's arrays [N], from one of [N, 11] with a column a field."""
+        return cls(*np.ascontiguousarray(np.asarray(numbers).T))
+
 
 class Certificate(NamedTuple):
     """What is proven of an iterate.

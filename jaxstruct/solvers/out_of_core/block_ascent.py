@@ -28,6 +28,7 @@ from jaxstruct.solvers.n_slack.cutting_plane import (
     grown_round,
     is_done,
 )
+from jaxstruct.solvers.n_slack.oracle_pass import OracleReport
 from jaxstruct.solvers.n_slack.rounds import OpenRound, call_all, open_round
 from jaxstruct.solvers.n_slack.run import (
     Info,
@@ -48,7 +49,6 @@ from jaxstruct.solvers.n_slack.working_sets import (
 from jaxstruct.solvers.objective.certificate import (
     Certificate,
     ExampleTerms,
-    block_gaps,
     certify,
     coordinate_norm,
     roundings,
@@ -80,11 +80,11 @@ class _Opened(NamedTuple):
     visit: OpenRound
 
 
-def _note(whole: ExampleTerms, block: Block, own: ExampleTerms) -> None:
+def _note(whole: ExampleTerms, block: Block, report: OracleReport) -> None:
     """What oracle calls said of the examples of a block, among all examples."""
     real = block.rows >= 0
-    for to, leaf in zip(whole, own, strict=True):
-        to[block.rows[real]] = np.asarray(leaf)[real]
+    for to, leaf in zip(whole, ExampleTerms.of_columns(report.numbers), strict=True):
+        to[block.rows[real]] = leaf[real]
 
 
 class BlockAscent:
@@ -170,9 +170,9 @@ class BlockAscent:
         place = OneDevice(self.problem, task, self.blocks.sizes, (seed,))
         return self.run._replace(task=task, placement=place)
 
-    def _close(self, own: _Opened, sets: WorkingSets, terms: ExampleTerms) -> None:
+    def _close(self, own: _Opened, sets: WorkingSets, report: OracleReport) -> None:
         """Put the working sets in the cache and note what the oracle calls said."""
-        _note(self.terms, own.block, terms)
+        _note(self.terms, own.block, report)
         time_part(own.visit.seconds, "planes", lambda: self.cache.put(own.number, pack(sets)))
 
     def visit(
@@ -189,7 +189,7 @@ class BlockAscent:
         given = State(state.weights, own.sets, None, 0.0, state.clock, None)
         if self.settings.enumerated:
             sets, report, _ = call_all(visit, "oracle", state.weights, own.sets, epsilon)
-            gaps = block_gaps(self.formulation, task.terms, report.terms)
+            gaps = visit.gaps(ExampleTerms.of_columns(report.numbers))
             slots = report.slots if named_slots(self.settings, sets) else None
             w, sets = enumerated_round(
                 visit, given._replace(sets=sets, block_gaps=gaps, slots=slots)
@@ -198,7 +198,7 @@ class BlockAscent:
             w, sets, moved = grown_round(visit, given, epsilon, cached=gathered is None)
             report, gaps = moved.report, moved.gaps
             counts = _Counts(moved.added, moved.overflow, counts.calls)
-        self._close(own, sets, report.terms)
+        self._close(own, sets, report)
         if gathered is not None:
             mine = task, sets, report.slots, gaps
             time_part(visit.seconds, "gathering", lambda: gathered.take(own.number, *mine))
@@ -253,7 +253,7 @@ class BlockAscent:
         for own in self._opened(range(self.blocks.count), state, seconds):
             sets, report, counts = call_all(own.visit, "certify", state.weights, own.sets, epsilon)
             added, overflow = int(counts.added), int(counts.overflow)
-            self._close(own, sets, report.terms)
+            self._close(own, sets, report)
             total = total._replace(added=total.added + added, overflow=total.overflow + overflow)
         proved = self._proved(state.weights, self.terms)
         ray = ray_of(self.formulation, self.penalty, self.terms)
@@ -285,7 +285,7 @@ class BlockAscent:
             w, terms = multiple(state.weights, c), self._empty_terms()
             for own in self._opened(range(self.blocks.count), state, seconds):
                 _, report, _ = call_all(own.visit, "certify", w, own.sets, none_enters)
-                _note(terms, own.block, report.terms)
+                _note(terms, own.block, report)
             certificate = self._proved(w, terms, *ray.products(c))._replace(scale=c)
             return Scaled(c, certificate, terms, terms.slack)
 

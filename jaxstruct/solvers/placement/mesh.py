@@ -318,12 +318,10 @@ class Shards(OneDevice):
         """Arrays over the rows of this process as arrays over all rows, on every host."""
         return jax.tree.map(lambda leaf: self.processes.gather_rows(leaf, self._sizes), tree)
 
-    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
+    def on_hosts(self, numbers: AnyArray) -> ExampleTerms:
         """What oracle calls said of all rows, on every host; one message."""
-        own = self.own(terms)
-        if not self.processes.several:
-            return own
-        return ExampleTerms(*np.ascontiguousarray(self.gathered(np.stack(own, axis=1)).T))
+        own = self.own(numbers)
+        return ExampleTerms.of_columns(self.gathered(own) if self.processes.several else own)
 
     def agreed(self, certificate: Certificate) -> Certificate:
         """The certificate of the first process; one message."""
