@@ -36,26 +36,25 @@ def drawn(kind, size, random):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", ["real", "ties", "forbidden"])
-def test_the_best_of_all(name, kind, x64):
+def test_the_best_of_all(name, x64):
+    """Of all kinds of costs in one batch, in either dtype."""
     del x64
-    random = np.random.default_rng(len(name))
-    for sense in ("minimise", "maximise"):
+    random, kinds = np.random.default_rng(len(name)), ("real", "ties", "forbidden")
+    for sense, dtype in (("minimise", np.float32), ("maximise", np.float64)):
         decisions, instances, listed = cases(sense)[name]
         sign = {"minimise": -1, "maximise": 1}[sense]
-        costs = drawn(kind, (3, 6, decisions.size.value), random)
-        theta = sign * costs if kind != "forbidden" else -np.abs(costs)
-        for dtype in (np.float32, np.float64):
-            nested = jax.jit(jax.vmap(jax.vmap(decisions.best), (0, None)))
-            found = np.asarray(nested(theta.astype(dtype), instances))
-            for draw, i in np.ndindex(3, 6):
-                wanted, values = best_listed(decisions, theta[draw, i], listed[i])
-                own = found[draw, i]
-                if name in EXACT_TIES or kind == "real" or (wanted < 0).all():
-                    assert np.array_equal(own, wanted), (sense, dtype, i)
-                else:
-                    at = np.flatnonzero((listed[i] == own).all(axis=1))
-                    assert values[at] == values.max()
+        drawings = [drawn(kind, (6, 6, decisions.size.value), random) for kind in kinds]
+        theta = np.stack([sign * drawings[0], sign * drawings[1], -np.abs(drawings[2])])
+        nested = jax.jit(jax.vmap(jax.vmap(jax.vmap(decisions.best), (0, None)), (0, None)))
+        found = np.asarray(nested(theta.astype(dtype), instances))
+        for kind, draw, i in np.ndindex(3, 6, 6):
+            wanted, values = best_listed(decisions, theta[kind, draw, i], listed[i])
+            own = found[kind, draw, i]
+            if name in EXACT_TIES or kinds[kind] == "real" or (wanted < 0).all():
+                assert np.array_equal(own, wanted), (sense, dtype, i)
+            else:
+                at = np.flatnonzero((listed[i] == own).all(axis=1))
+                assert values[at] == values.max()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,8 +67,8 @@ def test_one_example_eagerly_and_in_a_wide_batch(name):
     assert one.dtype == jnp.int32
     many = np.tile(theta, (400, 1))
     wide = jax.tree.map(lambda leaf: np.tile(leaf, (400,) + (1,) * (leaf.ndim - 1)), instances)
-    given = (many, wide), (theta, instances)
-    found, few = (js.decisions.decide(decisions, *each) for each in given)
+    found = js.decisions.decide(decisions, many, wide)
+    few = [best_listed(decisions, own, each)[0] for own, each in zip(theta, listed, strict=True)]
     assert np.array_equal(found, np.tile(few, (400, 1)))
 
 
