@@ -16,6 +16,7 @@ from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.device import memory_limit
 from jaxstruct.core.padding import PADDING, ragged_leaves, restored
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.sizes import batch_rows
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.task import pad_examples
@@ -107,8 +108,7 @@ def in_batches(call: Call, inputs: PyTree, batch: int) -> PyTree:
         last one is filled up.
     """
     n = rows_of(inputs)
-    most = min(batch, 1 << max(n - 1, 0).bit_length())
-    batch = rows_within(call.name, partial(call.bytes, inputs), most)
+    batch = rows_within(call.name, partial(call.bytes, inputs), batch_rows(n, batch))
     inputs = pad_examples(inputs, -(-n // batch) * batch)
     pieces = (
         jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs) for at in range(0, n, batch)

@@ -24,6 +24,7 @@ from jaxstruct.core.checks import checked_number
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
+from jaxstruct.core.sizes import batch_rows
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.task import pad_examples
 from jaxstruct.solvers.predict import weights_of
@@ -116,7 +117,7 @@ def _search(evaluate: Callable[[float], tuple[float, float]], tolerance: float) 
 def _in_blocks(x: PyTree, y: PyTree, batch: int) -> tuple:
     """(x, y, real) with leading axes [blocks, rows], of at most `batch` rows."""
     n = rows_of(y)
-    rows = min(batch, 1 << max(n - 1, 0).bit_length())
+    rows = batch_rows(n, batch)
     total = -(-n // rows) * rows
     padded = (*pad_examples((x, y), total), jnp.arange(total) < n)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, rows, *leaf.shape[1:]), padded)

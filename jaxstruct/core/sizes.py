@@ -31,6 +31,18 @@ def size_class(n: int, least: int = 8) -> int:
     return between if power >= 4 and max(n, least) <= between else power
 
 
+FEW_ROWS = 64
+"""Batches of fewer rows come in powers of four: each size is a program, which takes seconds, and a
+batch of 64 rows milliseconds."""
+
+
+def batch_rows(n: int, batch: int) -> int:
+    """Rows that n inputs are decoded in at a time: 4, 16, 64, 128, 256, .., `batch` at most."""
+    bits = max((n - 1).bit_length(), 2)
+    few = n <= FEW_ROWS
+    return min(batch, 1 << (bits + bits % 2 if few else bits))
+
+
 def text_of_bytes(size: int) -> str:
     """In MB, or in GB from 1 on."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

@@ -9,6 +9,7 @@ from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Model, Problem
 from jaxstruct.core.padding import ragged_leaves, restored
+from jaxstruct.core.sizes import batch_rows
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.task import padded_rows
 from jaxstruct.solvers.solution import Solution
@@ -66,7 +67,7 @@ def predict(
 def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) -> PyTree:
     """The outputs of one bucket."""
     n = rows_of(inputs)
-    batch = min(batch, 1 << max(n - 1, 0).bit_length())
+    batch = batch_rows(n, batch)
     inputs = padded_rows(inputs, -(-n // batch) * batch)
     model = problem.model._replace(score=None, loss=None)
     pieces = [

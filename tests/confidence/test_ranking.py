@@ -198,7 +198,7 @@ def test_batches_are_split_so_that_a_call_stays_within_the_bytes(monkeypatch) ->
     assert rows[0] >= n and rows[-1] < rows[0]
     assert of_call(call, inputs, rows[-1]) <= batches.CALL_BYTES
     assert_same(found.outputs, before.outputs, kinds=True)
-    np.testing.assert_array_equal(found.scores, before.scores)
+    np.testing.assert_allclose(found.scores, before.scores, rtol=1e-6)  # programs of two shapes
 
 
 def test_more_than_there_is_is_refused_before_anything_runs(monkeypatch) -> None:

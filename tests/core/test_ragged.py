@@ -18,7 +18,7 @@ from jaxstruct.core.padding import (
     padded_part,
     restored,
 )
-from jaxstruct.core.sizes import bucket_lengths, size_class
+from jaxstruct.core.sizes import batch_rows, bucket_lengths, size_class
 from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 
@@ -287,6 +287,12 @@ def test_the_smallest_class_that_holds_it() -> None:
             wanted = min(size for size in CLASSES if size >= n and size >= least)
             assert size_class(n, least) == wanted
     assert [size_class(n) for n in (0, 8, 9, 13, 17, 25)] == [8, 8, 12, 16, 24, 32]
+
+
+def test_few_rows_come_in_few_sizes():
+    found = [batch_rows(n, 200) for n in (0, 1, 4, 5, 16, 17, 64, 65, 129, 200, 999)]
+    assert found == [4, 4, 4, 16, 16, 64, 64, 128, 200, 200, 200]
+    assert batch_rows(9, 2) == 2 and batch_rows(1, 1) == 1
 
 
 def padded_positions(lengths, boundaries):

@@ -20,10 +20,11 @@ import jaxstruct as js
 from jaxstruct.core.contract import Padding
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.sizes import batch_rows
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.models import BadRecord
 from jaxstruct.models import stream as cutting
-from jaxstruct.models.stream import BATCHES, LEAST_ROWS, cut, length_class, rows_of_class
+from jaxstruct.models.stream import BATCHES, cut, length_class
 from jaxstruct.trees.structure import _PADDING as CHARTS
 from jaxstruct.trees.structure import EXACT
 from tests.lib.refusals import refused
@@ -245,12 +246,6 @@ def inputs_of(lengths) -> dict:
     return {"x": ragged(rows), "length": np.asarray(lengths)}
 
 
-def test_rows_are_a_power_of_four_of_a_few_at_least() -> None:
-    found = [rows_of_class(n, 24) for n in (0, 1, 4, 5, 9, 17, 24, 99)]
-    assert found == [4, 4, 4, 16, 16, 24, 24, 24]
-    assert LEAST_ROWS == 4 and rows_of_class(9, 2) == 2 and rows_of_class(1, 1) == 1
-
-
 def test_lengths_are_rounded_by_a_quarter_at_most_and_stay_sizes_of_the_structure() -> None:
     for n in range(1, 500):
         assert length_class(Padding(), n) == Padding().size(n)
@@ -271,9 +266,9 @@ def test_every_record_is_in_one_batch_beside_those_of_its_size(batch: int) -> No
     ends = [(lengths[piece].max(), lengths[piece].min()) for piece in pieces]
     assert all(before[1] >= after[0] or size(before[1]) >= size(after[0])
                for before, after in zip(ends, ends[1:], strict=False))  # fmt: skip
-    assert len(pieces[0]) == min(batch, LEAST_ROWS)  # the one that is long takes few along
-    padded = sum(rows_of_class(len(p), batch) * size(int(lengths[p].max())) for p in pieces)
-    assert padded < 3 * np.maximum(lengths, 8).sum() + 300 * LEAST_ROWS
+    assert len(pieces[0]) == min(batch, 4)  # the one that is long takes few along
+    padded = sum(batch_rows(len(p), batch) * size(int(lengths[p].max())) for p in pieces)
+    assert padded < 3 * np.maximum(lengths, 8).sum() + 300 * 4
     plain = cut(Padding(), {"x": np.zeros((10, 3))}, 10, 4)  # in order
     assert [piece.tolist() for piece in plain] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 

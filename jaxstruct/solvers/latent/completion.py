@@ -35,6 +35,7 @@ from jaxstruct.core.contract import (
 )
 from jaxstruct.core.device import on_device
 from jaxstruct.core.padding import bucketed
+from jaxstruct.core.sizes import batch_rows
 from jaxstruct.core.transposition import linear_leaves, with_linear_leaves
 from jaxstruct.core.types import Array, PyTree, Static
 from jaxstruct.solvers.n_slack.task import padded_rows
@@ -92,7 +93,7 @@ _complete_program, _draw_program = program(_complete_batch), program(_draw_batch
 def _each(run: Callable, inputs: PyTree, outputs: Truth, index: np.ndarray) -> tuple:
     """The answers of a program that takes batches of one bucket; index: its examples."""
     n = rows_of(inputs)
-    size = min(BATCH, 1 << max(n - 1, 0).bit_length())
+    size = batch_rows(n, BATCH)
     x, y, at = padded_rows((inputs, outputs, index), -(-n // size) * size)
     pieces = []
     for first in range(0, len(at), size):
