@@ -95,13 +95,19 @@ COSTLIEST = (
     "alignments/test_structure.py", "experiments/machines/test_homologues.py",
     "models/test_stream.py", "solvers/test_checkpoints.py", "solvers/test_resuming.py",
     "solvers/test_status.py", "solvers/test_rounding.py", "multiclass/test_encoding.py",
-    "estimators/test_structural_classifier.py",
+    "estimators/test_structural_classifier.py", "estimators/test_incomplete_labels.py",
+    "graphs/test_certificates.py", "trees/test_structure.py", "assignments/test_oracles.py",
+    "chains/test_incomplete.py", "chains/test_structure.py", "kernels/test_gram.py",
+    "experiments/machines/test_reference_algorithm.py", "baselines/test_perceptron.py",
+    "core/test_semiring.py", "core/test_recursion.py", "solvers/test_rounds.py",
+    "data/test_real_treebanks.py", "experiments/test_structured_regression.py",
+    "experiments/test_incomplete_labels.py", "experiments/test_decisions.py",
 )  # fmt: skip
-"""Files that took 78 % of a plain run with each value of each parameter: of each of their tests a
-plain run takes the first combination, of all others so many that each value is there."""
+"""Files that took three quarters of a plain run with each value of each parameter: of each of their
+tests a plain run takes the first combination, of all others so many that each value is there."""
 EARLY = (
-    *COSTLIEST, "test_shapes.py", "test_every_oracle.py", "solvers/test_planted_mistakes.py",
-    "experiments/machines/test_reference_algorithm.py",
+    "test_every_oracle.py", "solvers/test_planted_mistakes.py", *COSTLIEST, "test_shapes.py",
+    "decisions/test_losses.py", "test_own_structure.py", "decisions/test_oracles.py",
 )  # fmt: skip
 """Files that are begun first: at the end no worker should be alone with one."""
 ON_SEVERAL_DEVICES = (
@@ -176,6 +182,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     tests = pathlib.Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(EARLY)}
+    costliest = {tests / name for name in COSTLIEST}
     items.sort(key=lambda item: place.get(item.path, len(place)))
     named = any("::" in argument for argument in config.args)
     if named or config.option.thorough or "thorough" in config.option.markexpr:
@@ -183,7 +190,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     plain: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
         if not item.get_closest_marker("thorough"):
-            plain[place.get(item.path, len(place)) < len(COSTLIEST)].append(item)
+            plain[item.path in costliest].append(item)
     kept = thorough.first_combinations(plain[True]) | thorough.each_value_once(plain[False])
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
