@@ -29,6 +29,8 @@ FULL = Settings(variant="full", warm_passes=0, working_sets="grown", group=16)
 """Compiles two programs only: Newton and oracle."""
 GROWN = FULL._replace(capacity=4)
 """Room for the planes of four classes; what two slots grow to."""
+SUBSPACE = GROWN._replace(variant="subspace")
+"""Block ascent, with the oracle program of `GROWN`."""
 WAYS = {"grown": GROWN, "enumerated": FULL._replace(working_sets="enumerated")}
 
 

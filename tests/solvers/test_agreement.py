@@ -11,16 +11,16 @@ import pytest
 import scipy.sparse
 
 import jaxstruct as js
-from jaxstruct import Settings, Status, check_problem, fit, fit_path, predict
+from jaxstruct import Status, check_problem, fit, fit_path, predict
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.warm_start import restart
 from tests.lib.refusals import refused
 from tests.solvers.cases import (
-    FULL,
     GROWN,
     SOFT,
+    SUBSPACE,
     WAYS,
     assert_optimal,
     case_for,
@@ -68,10 +68,10 @@ def test_float32_to_its_finest_tolerance(formulation, way):
 @pytest.mark.parametrize("formulation", ["svm1", "svm2_slack", "svm1_slack"])
 def test_seven_functions_suffice(x64, formulation):
     """Psi written down, and no hooks: the same optimum as with those of multiclass."""
-    case = random_case(6, output_features=3)
-    truth = case.truth(formulation, 10.0)
+    case, settings = random_case(6, output_features=3), SUBSPACE._replace(checked_examples=0)
+    truth = case.truth(formulation, 1.0)
     for problem, x in ((case.problem(), case.x), enumerated_problem(case)):
-        solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
+        solution = fit(problem, x, case.y, formulation, 1.0, tolerance=FINE, settings=settings)
         assert_optimal(solution, truth, CLOSE)
         assert_best(predict(problem, solution.weights, x), case.psi() @ truth.w)
 
@@ -88,8 +88,7 @@ def test_integer_inputs_are_features_like_any_other(x64):
     case = random_case(10)
     levels = np.clip(np.round(np.abs(case.x) * 12), 0, 200).astype(np.uint8)
     exact = case._replace(x=levels.astype(float)).truth("svm1", 0.01)
-    settings = Settings(variant="subspace", working_sets="grown", capacity=4)
-    solution = case._replace(x=levels).fit("svm1", 0.01, tolerance=1e-7, settings=settings)
+    solution = case._replace(x=levels).fit("svm1", 0.01, tolerance=1e-7, settings=SUBSPACE)
     assert_optimal(solution, exact, 1e-7)
     norms = (levels.astype(float) ** 2).sum(axis=1)
     found = np.asarray(solution.state.sets.gram[0])  # |delta Psi_i(y)|^2 = 2 |x_i|^2
@@ -99,7 +98,7 @@ def test_integer_inputs_are_features_like_any_other(x64):
 def test_one_example_of_two_classes(x64):
     case = random_case(11, n=1, k=2)
     for formulation in SOFT:
-        solution = case.fit(formulation, 30.0, tolerance=FINE, settings=FULL)
+        solution = case.fit(formulation, 30.0, tolerance=FINE, settings=GROWN)
         assert_optimal(solution, case.truth(formulation, 30.0), CLOSE)
 
 
@@ -131,7 +130,7 @@ def test_a_path_gives_the_cold_optima(x64, formulation, way):
 
 def start_of(case, formulation, solution, C, weights=None):
     """The state that a run from `solution` begins with: (dual value by the slow truth, state)."""
-    state = restart(case.run(formulation, C, FULL, weights=weights), solution, C)
+    state = restart(case.run(formulation, C, GROWN, weights=weights), solution, C)
     beta = dense_beta(state.sets, len(case.y), 4)
     return dual_value(formulation, beta, *case.listed(), C, weights), state
 
@@ -140,7 +139,7 @@ def start_of(case, formulation, solution, C, weights=None):
 @pytest.mark.parametrize("formulation", SOFT)
 def test_the_start_is_feasible_and_worth_something(x64, formulation, C):
     case = random_case(2)
-    solution = case.fit(formulation, 2.0, tolerance=1e-8, settings=FULL)
+    solution = case.fit(formulation, 2.0, tolerance=1e-8, settings=GROWN)
     start, state = start_of(case, formulation, solution, C)
     assert start.feasible, start.violation
     assert 0 < start.value <= case.optimum(formulation, C) * (1 + 1e-9)
@@ -154,12 +153,12 @@ def test_the_start_is_feasible_and_worth_something(x64, formulation, C):
 def test_new_example_weights_leave_the_start_feasible(x64):
     """svm1's caps are C v_i / n: multipliers above a smaller cap would certify a wrong dual."""
     case = random_case(4)
-    solution = case.fit("svm1", 5.0, tolerance=1e-8, settings=FULL)
+    solution = case.fit("svm1", 5.0, tolerance=1e-8, settings=GROWN)
     weights = np.where(np.arange(12) % 2, 0.1, 1.0)
     start, _ = start_of(case, "svm1", solution, 5.0, weights)
     assert start.feasible, start.violation
     again = case.fit(
-        "svm1", 5.0, tolerance=1e-8, settings=FULL, start=solution, example_weights=weights
+        "svm1", 5.0, tolerance=1e-8, settings=GROWN, start=solution, example_weights=weights
     )
     optimum = case.optimum("svm1", 5.0, weights)
     assert again.dual <= optimum * (1 + 1e-9)

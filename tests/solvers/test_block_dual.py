@@ -14,7 +14,7 @@ from jaxstruct.solvers.n_slack import cutting_plane, proximal_newton
 from jaxstruct.solvers.n_slack.proximal_newton import project
 from jaxstruct.solvers.objective.block_dual import block_ascent, line_search_sizes, pairwise_ascent
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from tests.solvers.cases import FULL, case_for, random_case
+from tests.solvers.cases import GROWN, case_for, random_case
 from tests.truth.quadratic_program import solve_qp
 
 K, CASES = 6, 60
@@ -34,14 +34,14 @@ def blocks(seed, rank):
     return phi @ phi.transpose(0, 2, 1), gradient, beta, occupied
 
 
-@partial(jax.jit, static_argnums=4)
+@jax.jit
 def ascend(gram, gradient, beta, occupied, steps):
     diagonal = jnp.diagonal(gram, axis1=1, axis2=2)
     of_block = partial(block_ascent, max_steps=steps)
     return jax.vmap(of_block)(gram, diagonal, gradient, beta, occupied)
 
 
-@partial(jax.jit, static_argnums=5)
+@jax.jit
 def side_by_side(gram, gradient, beta, occupied, ridge, steps):
     """The same blocks with a ridge by `pairwise_ascent`, and one by one."""
     planes = np.arange(K) > 0
@@ -136,11 +136,11 @@ def test_every_number_of_steps_keeps_the_invariants(x64, steps, dtype):
 
 
 def test_ties_go_to_the_lowest_slot():
-    gradient = np.array([[0, 1, 1, 1]], np.float32)
-    gram, beta = gradient[:, None] * np.eye(4, dtype=np.float32), np.zeros((1, 4), np.float32)
-    beta[0, 0] = 0.25
-    new = ascend(gram, gradient, beta, np.ones((1, 4), bool), 1)
-    np.testing.assert_array_equal(new, [[0.0, 0.25, 0.0, 0.0]])
+    gradient = np.tile(np.arange(K) > 0, (CASES, 1)).astype(np.float32)
+    gram, beta = gradient[:, None] * np.eye(K, dtype=np.float32), np.zeros_like(gradient)
+    beta[:, 0] = 0.25
+    new = ascend(gram, gradient, beta, np.ones((CASES, K), bool), 1)
+    np.testing.assert_array_equal(new, np.tile(0.25 * (np.arange(K) == 1), (CASES, 1)))
 
 
 def directions(seed, size):
@@ -173,6 +173,7 @@ def test_no_slope_no_step():
 
 
 PROJECTED, WIDE = 400, 7
+projected = jax.jit(jax.vmap(project))
 
 
 def bisected(v, allowed, total, stiffness):
@@ -197,7 +198,7 @@ def cases(seed):
 
 def test_projection_on_a_scaled_simplex(x64):
     v, allowed, total = cases(0)
-    b = np.asarray(jax.jit(jax.vmap(project))(v, allowed, total, np.zeros(PROJECTED)))
+    b = np.asarray(projected(v, allowed, total, np.zeros(PROJECTED)))
     assert (b >= 0).all() and not b[~allowed].any()
     np.testing.assert_allclose(b.sum(axis=1), total, rtol=1e-11, atol=1e-11)
     for c in range(PROJECTED):
@@ -211,7 +212,7 @@ def test_projection_with_a_ridge(x64, stiffness):
     """The proximal map of r/2 (1'b)^2 on the orthant: lambda = sigma r 1'b; 1e30: hard."""
     v, allowed, _ = cases(1)
     ridges = np.full(PROJECTED, stiffness)
-    b = np.asarray(jax.jit(jax.vmap(project))(v, allowed, np.zeros(PROJECTED), ridges))
+    b = np.asarray(projected(v, allowed, np.zeros(PROJECTED), ridges))
     for c in range(PROJECTED):
         here = b[c][allowed[c]]
         # min |b - v|^2 / 2 + (1'b)^2 / (2 stiffness), b >= 0: gradient zero where b > 0, else >= 0
@@ -225,9 +226,9 @@ def test_projection_with_a_ridge(x64, stiffness):
 def test_projection_keeps_a_small_total_in_float32():
     """Mass must be that of the cap although v is a million times larger: else D is not a bound."""
     v, allowed, _ = cases(3)
-    v = jnp.asarray(100 * v, "float32")
-    total = jnp.full(PROJECTED, 1e-4, "float32")
-    b = np.asarray(jax.vmap(project)(v, allowed, total, jnp.zeros(PROJECTED)), float)
+    v = np.asarray(100 * v, "float32")
+    total = np.full(PROJECTED, 1e-4, "float32")
+    b = np.asarray(projected(v, allowed, total, np.zeros(PROJECTED, "float32")), float)
     assert (b >= 0).all()
     np.testing.assert_allclose(b.sum(axis=1), 1e-4, rtol=1e-6)
 
@@ -245,7 +246,7 @@ def test_stopping_early_never_lowers_the_dual(x64, monkeypatch):
         def note(progress, duals=duals):
             duals.append(progress.info.certificate.dual)
 
-        case.fit(formulation, 100.0, tolerance=1e-8, max_passes=25, settings=FULL, callback=note)
+        case.fit(formulation, 100.0, tolerance=1e-8, max_passes=25, settings=GROWN, callback=note)
         optimum = case.optimum(formulation, 100.0)
         assert (np.diff(duals) >= -1e-12 * optimum).all()
         assert optimum / 2 < duals[-1] <= optimum * (1 + 1e-12)
@@ -256,7 +257,7 @@ def test_stopping_early_never_lowers_the_dual(x64, monkeypatch):
 def test_the_tail_is_short(x64, formulation):
     """Superlinear at large C, where block ascent takes thousands of passes."""
     case = case_for(formulation, seed=1)
-    solution = case.fit(formulation, 1e4, tolerance=1e-8, settings=FULL)
+    solution = case.fit(formulation, 1e4, tolerance=1e-8, settings=GROWN)
     assert solution.status == Status.CONVERGED and solution.statistics.passes <= 40
 
 
@@ -264,5 +265,5 @@ def test_the_finest_tolerance_that_float64_may_ask_for_is_reached(x64):
     case = random_case(2)
     scaled = case._replace(loss=3 * case.loss)
     for formulation in ("svm1_slack", "svm1_margin", "svm2_slack"):
-        solution = scaled.fit(formulation, 5 / 3, tolerance=1e-10, settings=FULL, max_passes=100)
+        solution = scaled.fit(formulation, 5 / 3, tolerance=1e-10, settings=GROWN, max_passes=100)
         assert solution.status == Status.CONVERGED

@@ -10,7 +10,7 @@ from jaxstruct import Settings, predict
 from jaxstruct.solvers.n_slack import cutting_plane, oracle_pass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
-from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, one_sweep, random_case
+from tests.solvers.cases import GROWN, SOFT, Case, dense_beta, flat, one_sweep, random_case
 from tests.solvers.test_oracle import required
 from tests.truth.quadratic_program import dual_value
 
@@ -194,7 +194,7 @@ def test_the_risk_bound_holds_for_losses_of_any_size(x64, formulation, size):
     case = case._replace(x=case.x * 1e-3, loss=size * (1 - np.eye(4)))
     below = []
     for C in (1e-3, 0.1, 10.0):
-        solution = case.fit(formulation, C, tolerance=1e-3, max_passes=3, settings=FULL)
+        solution = case.fit(formulation, C, tolerance=1e-3, max_passes=3, settings=GROWN)
         wrong = predict(case.problem(), solution.state.weights, case.x) != case.y
         risk = np.mean((size if formulation in RESCALED else 1.0) * wrong)
         certificate = solution.certificate
@@ -213,7 +213,7 @@ def test_slack_rescaling_does_not_see_the_scale_of_the_loss(x64):
     scaled = case._replace(loss=eta * case.loss)
 
     def weights(formulation, of, C):
-        solution = of.fit(formulation, C, tolerance=2e-9, settings=FULL)
+        solution = of.fit(formulation, C, tolerance=2e-9, settings=GROWN)
         assert solution.status.solved
         return flat(solution.weights)
 

@@ -21,7 +21,6 @@ from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import (
-    FULL,
     GROWN,
     case_for,
     dense_beta,
@@ -32,18 +31,21 @@ from tests.solvers.cases import (
 )
 from tests.solvers.certificate_runs import run
 from tests.solvers.test_planted_mistakes import UNCHECKED, X, Y, structure
+from tests.solvers.test_size_classes import OUTPUT_TYPES
 from tests.truth.quadratic_program import dual_value, primal_value, problem, slacks
 
+N, K = 14, 4
+"""Examples for sixteen rows, with groups and one by one: all variants share their programs."""
 EVERY = Settings(variant="subspace", working_sets="grown", certify_every=1, capacity=4)
 VARIANTS = {
     "subspace": EVERY,
     "full": GROWN,
-    "growing": EVERY._replace(capacity=2, cached_sweeps=1),
+    "growing": EVERY._replace(capacity=3, max_capacity=4, cached_sweeps=1),
     "enumerated": Settings(variant="subspace", working_sets="enumerated"),
     "evicting": EVERY._replace(capacity=3, max_capacity=3),
-    "full evicting": FULL._replace(capacity=3, max_capacity=3),
+    "full evicting": GROWN._replace(capacity=3, max_capacity=3),
     "narrow": Settings(variant="subspace", working_sets="enumerated", active=3),
-    "full enumerated": FULL._replace(working_sets="enumerated"),
+    "full enumerated": GROWN._replace(working_sets="enumerated"),
 }
 
 
@@ -57,7 +59,7 @@ EACH = [
 @pytest.mark.parametrize(("formulation", "variant"), thorough_after(8, dict.fromkeys(EACH)))
 def test_every_round_states_the_truth(x64, formulation, variant):
     """Primal, dual, slack and violation of each round, from its weights and multipliers alone."""
-    case = case_for(formulation, seed=1)
+    case = case_for(formulation, seed=1, n=N)
     weights = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], len(case.y))
     C, seen = 20.0, []
     optimum = case.optimum(formulation, C, weights)
@@ -151,8 +153,7 @@ def test_converged_intervals_hold_the_optimum(solver, number):
     assert verdict.status != "CONVERGED" or not false
 
 
-N, K = 12, 4
-SWEPT = Settings(variant="subspace", working_sets="grown", cached_sweeps=1)
+SWEPT = Settings(variant="subspace", working_sets="grown", capacity=4, cached_sweeps=1)
 SELDOM = SWEPT._replace(certify_every=1000)
 
 
@@ -175,7 +176,7 @@ def values(case, formulation, C, state, scale=1.0):
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm0"])
 def test_rounds_without_a_certificate_claim_nothing(x64, formulation):
     """Best primal and dual stay as they were, although the dual variables go on rising."""
-    case, every = random_case(1, separable=formulation == "svm0"), 3
+    case, every = random_case(1, n=N, separable=formulation == "svm0"), 3
     settings = SWEPT._replace(certify_every=every)
     solution, seen = watched(case, formulation, settings=settings, tolerance=1e-9, max_passes=11)
     primal, dual, real, last = math.inf, -math.inf, 0.0, None
@@ -204,7 +205,7 @@ def test_rounds_without_a_certificate_claim_nothing(x64, formulation):
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm0"])
 def test_an_estimate_that_is_small_enough_is_proved_at_once(x64, formulation):
     """Without a turn of its own, a certificate comes where the estimate is within the goal."""
-    case = random_case(2, separable=formulation == "svm0")
+    case = random_case(2, n=N, separable=formulation == "svm0")
     often, _ = watched(
         case, formulation, settings=SWEPT._replace(certify_every=1), tolerance=1e-5, max_passes=900
     )
@@ -220,26 +221,26 @@ def test_an_estimate_that_is_small_enough_is_proved_at_once(x64, formulation):
 
 
 def test_only_examples_with_a_weight_are_counted_as_oracle_calls(x64):
-    """Twelve examples in sixteen rows, three of them of weight 0: nine calls a pass."""
-    case = random_case(1)
+    """Fourteen examples in sixteen rows, four of them of weight 0: ten calls a pass."""
+    case = random_case(3, n=N)
     weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0)
-    for given, n in ((None, N), (weights, 9)):
+    for given, n in ((None, N), (weights, 10)):
         solution, seen = watched(
             case, settings=SWEPT._replace(certify_every=3), example_weights=given, max_passes=7
         )
         calls = [p.info.oracle_calls for p in seen]
         assert calls == [2 * n if p.info.certificate else n for p in seen] and n in calls
         assert solution.statistics.oracle_calls == sum(calls)
-    solution, seen = watched(case, settings=FULL, example_weights=weights, max_passes=4)
+    solution, seen = watched(case, settings=GROWN, example_weights=weights, max_passes=4)
     calls = [p.info.oracle_calls for p in seen]  # the last with a search among multiples of w
-    assert calls[:3] == [9] * 3 and calls[3] in range(9, 9 * (1 + PASSES) + 1, 9)
+    assert calls[:3] == [10] * 3 and calls[3] in range(10, 10 * (1 + PASSES) + 1, 10)
     assert solution.statistics.oracle_calls == sum(calls)
 
 
 @pytest.mark.parametrize("stop_at", [1, 4])
 def test_what_a_callback_stops_is_certified(x64, stop_at):
     """A round without a certificate gets one when it is the last; w stays as it was."""
-    case, seen = random_case(1), []
+    case, seen = random_case(1, n=N), []
 
     def stop(passed):
         seen.append(passed)
@@ -265,7 +266,7 @@ def test_what_a_callback_stops_is_certified(x64, stop_at):
 
 
 C, TOLERANCE = 20.0, 1e-3
-WIDE = Settings(working_sets="grown")
+WIDE = Settings(working_sets="grown", capacity=4)
 
 
 def weights_of(case, w, dtype="float64"):
@@ -278,7 +279,7 @@ OF_WEIGHTS = [*((Settings(), name) for name in FORMULATIONS), (WIDE, "svm0"), (W
 
 @pytest.mark.parametrize(("settings", "formulation"), OF_WEIGHTS)
 def test_against_a_quadratic_program(x64, formulation, settings):
-    case = case_for(formulation)
+    case = case_for(formulation, n=N)
     weights = None if formulation == "svm0" else np.linspace(0, 2, len(case.y))  # one is left out
     truth, of_case = case.truth(formulation, C, weights), (case.psi(), case.loss[case.y], case.y)
     data = problem(formulation, *of_case, C, weights)
@@ -314,7 +315,7 @@ def test_against_a_quadratic_program(x64, formulation, settings):
 @pytest.mark.thorough
 def test_float32_counts_its_rounding():
     """Features far from the origin, where float32 may put P(w) below the optimum."""
-    case, formulation = random_case(0), "svm2_slack"
+    case, formulation = random_case(0, n=N), "svm2_slack"
     case = case._replace(x=case.x + 1000.0)
     truth = case._replace(x=case.x.astype(np.float32).astype(float)).truth(formulation, C)
     w = weights_of(case, truth.w, "float32")
@@ -326,12 +327,8 @@ def test_float32_counts_its_rounding():
 
 
 def test_a_solution_of_fit_in_buckets_has_the_primal_that_fit_says():
-    random = np.random.default_rng(0)
-    tokens = [random.normal(size=(n, 3)).astype(np.float32) for n in (2, 3, 9, 17, 30)]
-    x = js.chains.chain_inputs(js.ragged(tokens))
-    y = js.ragged([np.argmax(own, axis=1).astype(np.int32) for own in tokens])
-    given = x, y, "svm1_margin", 1.0
-    machine = js.chains.chain(3, 3)
+    machine, *examples = OUTPUT_TYPES["chains"](0, 12, 8)
+    given = *examples, "svm1_margin", 1.0
     solution = fit(machine, *given)
     found = certify(machine, solution.weights, *given)
     assert found.status is Status.CONVERGED
@@ -341,7 +338,7 @@ def test_a_solution_of_fit_in_buckets_has_the_primal_that_fit_says():
 
 def test_a_wrong_oracle_proves_nothing():
     """It finds too little at w: P would be too small."""
-    truth = fit(structure(), X, Y, "svm1_margin", C)
+    truth = fit(structure(), X, Y, "svm1_margin", C, settings=UNCHECKED)
     for name, code in (("contenders", 1), ("contenders", 5), ("loss", 4)):
         wrong = structure(name, code)
         found = certify(wrong, truth.weights, X, Y, "svm1_margin", C, settings=UNCHECKED)
@@ -361,14 +358,14 @@ def test_what_cannot_be_certified():
     kernel = kernel_multiclass(len(X), 4)
     with refused("no coordinates"):
         certify(kernel, kernel.initial_weights, js.multiclass.kernel_inputs(gram), Y)
-    lost = certify(machine, zero * np.nan, X, Y, max_passes=3)
+    lost = certify(machine, zero * np.nan, X, Y, settings=UNCHECKED, max_passes=3)
     assert lost.status is Status.NOT_FINITE
-    limited = certify(machine, zero, X, Y, "svm1_margin", C, settings=WIDE, max_passes=1)
+    limited = certify(machine, zero, X, Y, "svm1_margin", C, settings=UNCHECKED, max_passes=1)
     assert limited.status in (Status.PASS_LIMIT, Status.NOT_OPTIMAL) and limited.gap > 0
     assert jax.tree.leaves(limited.slack)[0].shape == Y.shape
 
 
-SELDOM_PROVED = Settings(variant="subspace", working_sets="grown", cached_sweeps=1, certify_every=3)
+SELDOM_PROVED = SWEPT._replace(certify_every=3)
 
 
 def terms_at(c, bounds, margins, product):
@@ -415,7 +412,7 @@ def test_the_model_ends_at_the_least_multiple(formulation):
 
 def test_a_multiple_of_w_ends_the_run(x64):
     """Its P, slack and certificate are those of the weights that are returned."""
-    case, formulation, seen = random_case(2), "svm2_slack", []
+    case, formulation, seen = random_case(7, n=N), "svm2_slack", []
     given = case.problem(), case.x, case.y, formulation, 100.0
     options = {"settings": SELDOM_PROVED, "tolerance": 1e-2, "max_passes": 300}
     found = fit(*given, callback=seen.append, **options)
@@ -439,7 +436,7 @@ def test_a_multiple_of_w_ends_the_run(x64):
 
 
 def test_a_run_that_ends_unproven_has_the_best_multiple_of_its_w(x64):
-    case, options = random_case(2), {"settings": SELDOM_PROVED, "max_passes": 12}
+    case, options = random_case(7, n=N), {"settings": SELDOM_PROVED, "max_passes": 12}
     found = fit(case.problem(), case.x, case.y, "svm2_margin", 100.0, **options)
     of_case = case.psi(), case.loss[case.y], case.y, 100.0
     w, last = flat(found.weights), flat(found.state.weights)
@@ -451,9 +448,9 @@ def test_a_run_that_ends_unproven_has_the_best_multiple_of_its_w(x64):
 
 @pytest.mark.thorough
 def test_blocks_search_too(x64):
-    case = random_case(3)
+    case = random_case(3, n=2 * N)
     options = {"settings": SELDOM_PROVED, "tolerance": 1e-2, "max_passes": 300, "blocks": 2}
-    C, seen = 200.0, []
+    seen = []
     found = fit_in_blocks(
         case.problem(), case.x, case.y, "svm1", C, callback=seen.append, **options
     )
@@ -461,7 +458,7 @@ def test_blocks_search_too(x64):
     exact = primal_value("svm1", flat(found.weights), *case.listed(), C)
     assert found.primal == pytest.approx(exact, rel=1e-10)
     assert found.dual <= case.optimum("svm1", C) * (1 + 1e-9)
-    assert any(passed.info.oracle_calls > 2 * N for passed in seen)
+    assert any(passed.info.oracle_calls > 2 * len(case.y) for passed in seen)
 
 
 @pytest.mark.thorough

@@ -19,7 +19,7 @@ from jaxstruct.solvers.objective.certificate import (
     roundings,
 )
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, Penalty
-from tests.solvers.cases import FULL, SOFT, Case, case_for, dense_beta, flat
+from tests.solvers.cases import GROWN, SOFT, SUBSPACE, Case, case_for, dense_beta, flat
 from tests.truth.quadratic_program import dual_value, primal_value
 
 
@@ -41,8 +41,8 @@ def values(case: Case, formulation: str, C: float, solution: Solution) -> tuple[
 @pytest.mark.parametrize("C", [1e-3, 100.0])
 def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
     """The dual variables are feasible in float32, too."""
-    case = case_for(formulation, seed=5)
-    for settings in (Settings(), Settings(variant="subspace", working_sets="grown"), FULL):
+    case = case_for(formulation, seed=5, n=14)
+    for settings in (Settings(), SUBSPACE._replace(group=1), GROWN):
         solution = case.fit(formulation, C, "float32", settings=settings,
             max_passes=30)  # fmt: skip
         beta, certificate = dense_beta(solution.state.sets, len(case.y), 4), solution.certificate

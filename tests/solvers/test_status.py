@@ -7,27 +7,25 @@ import math
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status
+from jaxstruct import Status
 from jaxstruct.core.status import MESSAGES
 from jaxstruct.solvers.loop.host_loop import STILL_ROUNDS, Best, Round, Rules, improve, status_of
 from jaxstruct.solvers.loop.trace import Entry
 from jaxstruct.solvers.objective.certificate import Certificate
-from tests.solvers.cases import FULL, WAYS, of_slack, random_case
+from tests.solvers.cases import GROWN, SUBSPACE, WAYS, of_slack, random_case
 from tests.truth.quadratic_program import problem as enumerated
 from tests.truth.quadratic_program import slacks
-
-GROWN = Settings(variant="subspace", working_sets="grown")
 
 
 def run(case, formulation="svm1", C=10.0, **options):
     """A fit in float64 whose message is that of its status."""
-    options = {"tolerance": 1e-8, "settings": FULL} | options
+    options = {"tolerance": 1e-8, "settings": GROWN} | options
     solution = case.fit(formulation, C, **options)
     assert solution.message == MESSAGES[solution.status]
     return solution
 
 
-@pytest.mark.parametrize("settings, way", [(GROWN, "enumerated"), (FULL, "grown")])
+@pytest.mark.parametrize("settings, way", [(SUBSPACE, "enumerated"), (GROWN, "grown")])
 def test_contradictions_are_not_separable(x64, settings, way):
     """The same input with two labels: no weights, whatever the margin."""
     case = random_case(0, separable=True)
@@ -59,23 +57,23 @@ def test_pass_limit(x64):
 
 
 def test_a_full_working_set_is_reported(x64):
-    """One plane an example cannot carry svm1 at a large C."""
+    """Two planes an example cannot carry svm1 at a large C."""
     case = random_case(3)
-    for settings in (FULL, GROWN):
-        small = settings._replace(capacity=2, max_capacity=2)
+    for settings in (GROWN, SUBSPACE):
+        small = settings._replace(capacity=3, max_capacity=3)
         solution = run(case, C=1000.0, settings=small, max_passes=200)
-        assert solution.status == Status.WORKING_SET_FULL and solution.statistics.capacity == 2
+        assert solution.status == Status.WORKING_SET_FULL and solution.statistics.capacity == 3
         assert solution.gap > 1e-3 * solution.primal
         optimum = case.optimum("svm1", 1000.0)
         assert solution.dual <= optimum <= solution.primal
 
 
 EPSILON_RUNS = [
-    (GROWN, "svm1"),
-    (GROWN._replace(working_sets="enumerated"), "svm1_slack"),
-    (Settings(variant="full", working_sets="grown"), "svm1_margin"),
-    (Settings(variant="full", working_sets="enumerated"), "svm2"),
-    (GROWN._replace(cached_sweeps=1, certify_every=1000), "svm1"),
+    (SUBSPACE, "svm1"),
+    (SUBSPACE._replace(working_sets="enumerated"), "svm1_slack"),
+    (GROWN._replace(warm_passes=1), "svm1_margin"),
+    (WAYS["enumerated"]._replace(warm_passes=1), "svm2"),
+    (SUBSPACE._replace(cached_sweeps=1, certify_every=1000), "svm1"),
 ]
 
 
@@ -111,14 +109,14 @@ def test_overflow_is_never_called_solved():
     """float32 cannot hold |x|^2 = 1e40; nor does a run go on that is hardly ever certified."""
     case = random_case(0)
     huge = case._replace(x=case.x * 1e20)
-    for settings in (FULL, GROWN._replace(certify_every=1000)):
+    for settings in (GROWN, SUBSPACE._replace(certify_every=1000)):
         solution = huge.fit("svm1", 1.0, "float32", settings=settings, max_passes=5)
         assert solution.status in (Status.NOT_FINITE, Status.PASS_LIMIT)
         assert solution.dual <= 1.0 and not solution.primal < solution.dual
 
 
 def test_statistics_add_up(x64):
-    solution = run(random_case(1), C=100.0, settings=GROWN, tolerance=1e-4)
+    solution = run(random_case(1), C=100.0, settings=SUBSPACE, tolerance=1e-4)
     numbers, sets = solution.statistics, solution.state.sets
     assert numbers.planes_added == numbers.planes_kept + numbers.planes_evicted
     assert numbers.planes_kept == np.asarray(sets.occupied)[:12, 1:].sum()
@@ -139,7 +137,7 @@ def test_statistics_add_up(x64):
 
 
 def test_a_status_prints_its_name_and_a_solution_a_few_lines():
-    solution = random_case(0).fit("svm1", 10.0, "float32", settings=FULL)
+    solution = random_case(0).fit("svm1", 10.0, "float32", settings=GROWN)
     assert str(solution.status) == f"{solution.status}" == "CONVERGED"
     assert f"{Status.EPSILON:>9}" == "  EPSILON" and Status.CONVERGED == 0
     assert repr(solution).startswith("Solution(status=CONVERGED, formulation='svm1', C=10, primal=")
@@ -152,8 +150,8 @@ def test_a_status_prints_its_name_and_a_solution_a_few_lines():
 @pytest.mark.parametrize("way", WAYS)
 def test_counts_after_a_start_are_of_the_run(x64, way):
     """kept at the end = kept at the start + added - evicted, through evictions too."""
-    case = random_case(1, k=8)
-    settings = WAYS[way]._replace(capacity=4, max_capacity=4)
+    case = random_case(1)
+    settings = WAYS[way]._replace(capacity=3, max_capacity=3)
     first = run(case, C=1.0, settings=settings, max_passes=6)
     again = run(case, C=50.0, settings=settings, start=first, max_passes=20)
     before, after = first.statistics, again.statistics
@@ -168,9 +166,9 @@ def test_counts_after_a_start_are_of_the_run(x64, way):
 
 def test_the_history_goes_on_where_the_problem_is_the_same(x64):
     case = random_case(1)
-    first = run(case, C=100.0, settings=GROWN, max_passes=2)
-    more = run(case, C=100.0, settings=GROWN, max_passes=3, start=first, tolerance=1e-9)
-    other = run(case, C=50.0, settings=GROWN, max_passes=3, start=first, tolerance=1e-9)
+    first = run(case, C=100.0, settings=SUBSPACE, max_passes=2)
+    more = run(case, C=100.0, settings=SUBSPACE, max_passes=3, start=first, tolerance=1e-9)
+    other = run(case, C=50.0, settings=SUBSPACE, max_passes=3, start=first, tolerance=1e-9)
     before, course = first.statistics.history, more.statistics.history
     assert more.statistics.passes == 3 and len(course.seconds) == 5
     for old, new in zip(before, course, strict=True):
