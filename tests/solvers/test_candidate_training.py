@@ -29,6 +29,9 @@ from tests.strings.candidate_cases import MACHINES, Case, random_case
 from tests.truth.quadratic_program import Truth, solve_primal
 
 T, D, S = 3, 3, 3
+ASCENT = Settings(variant="subspace", capacity=32)
+NEWTON = FULL._replace(capacity=8)
+"""Room for every output: sweeps go over all of them."""
 
 
 class Every(NamedTuple):
@@ -156,7 +159,7 @@ def test_every_formulation_is_that_of_the_quadratic_program(
     for formulation in formulations:
         truth = optimum(formulation)
         assert truth.feasible and truth.objective > 0.1
-        solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+        solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=NEWTON)
         assert_optimal(solution, truth, CLOSE)
         predicted = predict(problem, solution, fresh)
         scores = case._replace(x=other.x, lists=other.lists).scores(truth.w)
@@ -172,11 +175,10 @@ def test_the_rules_of_a_problem_hold(x64: None, name: str) -> None:
     assert set(report.oracles.values()) == {"contenders"}
 
 
-SUBSPACE = Settings(variant="subspace")
 CLOSE_CHAINS = 1e-7
 
 
-def trained(case, formulation, C, settings=FULL, *, bucketed=False, dtype="float64", **options):
+def trained(case, formulation, C, settings, *, bucketed=False, dtype="float64", **options):
     """(solution, inputs, problem)."""
     data, tolerance = case.data(), 2e-8 if dtype == "float64" else 1e-5
     problem = data.problem(
@@ -189,28 +191,20 @@ def trained(case, formulation, C, settings=FULL, *, bucketed=False, dtype="float
     return fit(problem, x, y, formulation, C, settings=settings, **options), x, problem
 
 
-def sequences_for(formulation, **options):
-    return Training(separable=formulation == "svm0", **options)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("formulation", SOME)
-def test_subspace_variant_in_buckets(x64, formulation):
-    case = sequences_for(formulation)
-    solution, x, _ = trained(case, formulation, 3.0, SUBSPACE, bucketed=True)
-    assert len(x.parts) == 2
-    assert_optimal(solution, case.truth(formulation, 3.0), CLOSE_CHAINS)
-
-
 @pytest.mark.parametrize(
     ("way", "settings", "formulation"),
-    [("sparse", FULL, "svm1_slack"), ("kernel", SUBSPACE, "svm2_margin")],
+    [
+        ("kernel", ASCENT, "svm1_margin"),
+        ("dense", ASCENT, "svm0"),
+        ("sparse", FULL._replace(capacity=32), "svm1_slack"),
+    ],
 )
-def test_sparse_and_kernel_tokens(x64, way, settings, formulation):
-    """Degree-2 features are written down for the truth only."""
-    case = Training(way=way)
-    solution, _, problem = trained(case, formulation, 3.0, settings, bucketed=True)
+def test_all_tokens_and_all_kinds_of_oracle(x64, way, settings, formulation):
+    """Block ascent in two buckets. Degree-2 features are written down for the truth only."""
+    case, cut = Training(way=way, separable=formulation == "svm0"), settings is ASCENT
+    solution, x, problem = trained(case, formulation, 3.0, settings, bucketed=cut)
     truth = case.truth(formulation, 3.0)
+    assert not cut or len(x.parts) == 2
     assert_optimal(solution, truth, CLOSE_CHAINS)
     x = case.data().inputs(way)
     assert_best(case, predict(problem, solution.weights, x), truth.w)
@@ -230,7 +224,7 @@ def test_triples_ends_pairs_constraints(x64, formulation):
     case = Training(model=RICH, loss="squares", constrained=True)
     assert not case.every().several.all()  # some have no other output at all
     # that rules of a loss of one's own are tried before a run is shown by one of them
-    settings = FULL if formulation == "svm1_margin" else FULL._replace(checked_examples=0)
+    settings = ASCENT if formulation == "svm1_margin" else ASCENT._replace(checked_examples=0)
     solution, x, problem = trained(case, formulation, 3.0, settings)
     truth = case.truth(formulation, 3.0)
     assert_optimal(solution, truth, CLOSE_CHAINS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -16,13 +17,16 @@ from jaxstruct.core.padding import padded
 from jaxstruct.core.transposition import linear_part
 from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution
 from tests.lib.refusals import refused
-from tests.solvers.cases import SOFT, enumerated_problem, flat, random_case
+from tests.solvers.cases import GROWN, SOFT, SUBSPACE, enumerated_problem, flat, random_case
 from tests.truth.formulations import problem as canonical
 from tests.truth.proven_optimum import Exact, Machine
 from tests.truth.quadratic_program import solve_primal
 
 pytestmark = pytest.mark.usefixtures("x64")
 C = 10.0
+FINE = {"settings": GROWN, "tolerance": 1e-6}
+ASCENT = js.Settings(variant="subspace", checked_examples=0)
+UNCHECKED = js.Settings(capacity=4, checked_examples=0)
 
 
 def _known(x):
@@ -62,10 +66,8 @@ def test_certificates_hold_the_optimum_of_the_quadratic_program(formulation):
     dtype = "float32" if everything else "float64"
     case, known = random_case(seed=1), 2 * np.random.default_rng(5).normal(size=(12, 4))
     problem = known_problem(case, dtype, everything)
-    solution = js.fit(
-        problem, inputs_of(case, known), case.y, formulation, C,
-        tolerance=1e-4 if dtype == "float32" else 1e-6,
-    )  # fmt: skip
+    options = {"settings": ASCENT, "tolerance": 1e-4} if everything else FINE
+    solution = js.fit(problem, inputs_of(case, known), case.y, formulation, C, **options)
     low, high = known_optimum(formulation, case, known)
     rounding = solution.certificate.rounding + 1e-12 * high
     assert solution.status is js.Status.CONVERGED
@@ -79,31 +81,33 @@ def test_frozen_weights_may_be_known_potentials():
     """F(w) of frozen v and free u: known <v, .> gives the margins of (u, v), priced by u alone."""
     case, v = random_case(seed=2), np.random.default_rng(0).normal(size=20)
     problem, known = known_problem(case), case.psi() @ v
-    solution = js.fit(problem, inputs_of(case, known), case.y, "svm1_margin", C, tolerance=1e-8)
+    options = FINE | {"tolerance": 1e-8}
+    solution = js.fit(problem, inputs_of(case, known), case.y, "svm1_margin", C, **options)
     theta = problem.model.potentials(solution.weights, {"psi": case.psi()[0], "known": known[0]})
     np.testing.assert_allclose(theta, case.psi()[0] @ (flat(solution.weights) + v))
-    margins = js.losses.mean_loss(
-        js.losses.structured_hinge, problem, solution.weights, inputs_of(case, known), case.y
-    )
+    mean = jax.jit(partial(js.losses.mean_loss, js.losses.structured_hinge, problem))
+    margins = mean(solution.weights, inputs_of(case, known), case.y)
     half = flat(solution.weights) @ flat(solution.weights) / 2
     assert half + C * margins == pytest.approx(solution.primal, rel=1e-6)
 
 
 @pytest.mark.thorough
 def test_a_start_of_another_c_and_parts_of_the_examples_end_at_the_same_optimum(tmp_path):
-    case, known = random_case(seed=3), 2 * np.random.default_rng(6).normal(size=(12, 4))
-    problem, inputs = known_problem(case), inputs_of(case, known)
-    first = js.fit(problem, inputs, case.y, "svm1_slack", 0.1)
-    warm = js.fit(problem, inputs, case.y, "svm1_slack", C, start=first, tolerance=1e-6)
-    apart = js.fit_in_blocks(
-        problem, inputs, case.y, "svm1_slack", C, blocks=3, folder=tmp_path, tolerance=1e-6
-    )
-    low, high = known_optimum("svm1_slack", case, known)
-    for solution in (warm, apart):
+    for n, blocks in ((12, 1), (36, 3)):  # of one shape
+        case, known = random_case(3, n=n), 2 * np.random.default_rng(6).normal(size=(n, 4))
+        problem, inputs = known_problem(case), inputs_of(case, known)
+        given = problem, inputs, case.y, "svm1_slack"
+        if blocks == 1:
+            first = js.fit(*given, 0.1, settings=GROWN)
+            solution = js.fit(*given, C, start=first, **FINE)
+            proven = js.certify(problem, solution.weights, *given[1:], C, settings=GROWN)
+            assert proven.primal == pytest.approx(solution.primal, rel=1e-9)
+        else:
+            options = FINE | {"settings": SUBSPACE, "folder": tmp_path}
+            solution = js.fit_in_blocks(*given, C, blocks=blocks, **options)
+        low, high = known_optimum("svm1_slack", case, known)
         assert solution.status is js.Status.CONVERGED
         assert solution.dual <= high * (1 + 1e-9) and low * (1 - 1e-9) <= solution.primal
-    proven = js.certify(problem, warm.weights, inputs, case.y, "svm1_slack", C)
-    assert proven.primal == pytest.approx(warm.primal, rel=1e-9)
 
 
 def test_a_random_field_counts_them():
@@ -199,17 +203,17 @@ def problem_of(way="levels", dtype="float64"):
     return js.make_problem(np.zeros((D, K), dtype), model, WAYS[way])
 
 
-def examples(seed=0, dtype="float64"):
-    random = np.random.default_rng(seed)
-    x, costs = random.normal(size=(N, D)), random.uniform(0.2, 2, size=(N, K))
+def examples(n=N, dtype="float64"):
+    random = np.random.default_rng(0)
+    x, costs = random.normal(size=(n, D)), random.uniform(0.2, 2, size=(n, K))
     best = costs.argmin(axis=1)
     return x.astype(dtype), js.Truth(Choice(best), {"costs": costs})
 
 
 def optimum(formulation, C, x, y):
     costs, best = y.numbers["costs"], y.output.option
-    losses = costs - costs[np.arange(N), best][:, None]
-    features = np.einsum("nd,jk->njdk", x, np.eye(K)).reshape(N, K, D * K)
+    losses = costs - costs[np.arange(len(x)), best][:, None]
+    features = np.einsum("nd,jk->njdk", x, np.eye(K)).reshape(len(x), K, D * K)
     return solve_primal(formulation, features, losses, best, C)
 
 
@@ -218,7 +222,9 @@ def test_every_formulation_reaches_the_independent_optimum(formulation):
     x, y = examples()
     right = optimum(formulation, 20.0, x, y)
     for way in WAYS if formulation == "svm1_margin" else ("levels",):
-        solution = js.fit(problem_of(way), x, y, formulation, 20.0, tolerance=1e-7)
+        settings = UNCHECKED._replace(checked_examples=None if way == "searched" else 0)
+        options = {"tolerance": 1e-7, "settings": settings}
+        solution = js.fit(problem_of(way), x, y, formulation, 20.0, **options)
         assert solution.certificate.primal == pytest.approx(right.objective, rel=1e-6)
         assert solution.certificate.dual <= right.objective * (1 + 1e-9)
 
@@ -235,7 +241,7 @@ def test_rules_hold_and_floats_come_in_the_dtype_of_the_run():
 
     model = js.Model(potentials, score, decode, watched)
     problem = js.make_problem(np.zeros((D, K), dtype), model, WAYS["levels"])
-    solution = js.fit(problem, x, y, C=5.0)
+    solution = js.fit(problem, x, y, C=5.0, settings=js.Settings(capacity=4))
     assert solution.status is js.Status.CONVERGED and set(map(str, seen)) == {dtype}
     predicted = js.predict(problem, solution.weights, x)
     assert isinstance(predicted, Choice) and np.asarray(predicted.option).dtype == np.int32
@@ -246,38 +252,44 @@ def test_rules_hold_and_floats_come_in_the_dtype_of_the_run():
 
 @pytest.mark.thorough
 def test_working_sets_that_list_all_blocks_and_a_mesh_agree():
+    """Two blocks of 28 examples have the shape of 14 at once."""
+    options, mesh = {"C": 20.0, "tolerance": 1e-6}, jax.make_mesh((1,), ("rows",))
+    enumerated = UNCHECKED._replace(working_sets="enumerated")
     x, y = examples()
-    right = optimum("svm1_margin", 20.0, x, y).objective
-    options = {"C": 20.0, "tolerance": 1e-6}
-    settings = js.Settings(working_sets="enumerated")
     found = [
-        js.fit(problem_of("listed"), x, y, settings=settings, **options),
-        js.fit_in_blocks(problem_of(), x, y, blocks=2, **options),
-        js.fit(problem_of(), x, y, mesh=jax.make_mesh((1,), ("rows",)), **options),
-        js.fit(problem_of(), x, y, settings=js.Settings(variant="full"), **options),
+        js.fit(problem_of("listed"), x, y, settings=enumerated, **options),
+        js.fit(problem_of(), x, y, mesh=mesh, settings=UNCHECKED, **options),
+        js.fit(problem_of(), x, y, settings=UNCHECKED._replace(variant="full"), **options),
     ]
+    right = optimum("svm1_margin", 20.0, x, y).objective
     for solution in found:
         assert solution.certificate.primal == pytest.approx(right, rel=2e-6)
+    x, y = examples(2 * N)
+    parts = js.fit_in_blocks(problem_of(), x, y, blocks=2, settings=UNCHECKED, **options)
+    right = optimum("svm1_margin", 20.0, x, y).objective
+    assert parts.certificate.primal == pytest.approx(right, rel=2e-6)
 
 
 def test_a_run_goes_on_from_its_checkpoint_and_not_with_other_costs(tmp_path):
     x, y = examples()
     problem, path = problem_of(), tmp_path / "run"
-    whole = js.fit(problem, x, y, C=20.0, tolerance=1e-7)
-    stopped = js.fit(problem, x, y, C=20.0, tolerance=1e-7, max_passes=2, checkpoint=path)
+    given = {"C": 20.0, "tolerance": 1e-7, "settings": UNCHECKED}
+    whole = js.fit(problem, x, y, **given)
+    stopped = js.fit(problem, x, y, **given, max_passes=2, checkpoint=path)
     assert stopped.status is js.Status.PASS_LIMIT
     other = y._replace(numbers={"costs": y.numbers["costs"] * 1.5})
-    again = {"C": 20.0, "tolerance": 1e-7, "checkpoint": path, "resume": True, "max_passes": 2}
+    again = given | {"checkpoint": path, "resume": True, "max_passes": 2}
     refused("outputs", js.fit, problem, x, other, **again)
-    refused("start is of other costs", js.fit, problem, x, other, C=20.0, start=stopped)
-    on = js.fit(problem, x, y, C=20.0, tolerance=1e-7, start=stopped)
+    refused("start is of other costs", js.fit, problem, x, other, **given, start=stopped)
+    on = js.fit(problem, x, y, **given, start=stopped)
     assert on.certificate.primal == pytest.approx(whole.certificate.primal, rel=1e-6)
     save_solution(tmp_path / "whole", whole)
     refused("pass outputs=", load_solution, tmp_path / "whole", problem)
     read = load_solution(tmp_path / "whole", problem, y)
     assert isinstance(js.support_outputs(read).output, Choice)
     Cs = (2.0, 20.0)
-    for C, solution in zip(Cs, js.fit_path(problem, x, y, "svm1_margin", Cs), strict=True):
+    path = js.fit_path(problem, x, y, "svm1_margin", Cs, settings=UNCHECKED)
+    for C, solution in zip(Cs, path, strict=True):
         assert solution.C == C and solution.status is js.Status.CONVERGED
 
 
@@ -287,21 +299,29 @@ def test_losses_of_a_network_read_the_numbers():
     costs, best = y.numbers["costs"], y.output.option
     theta, rows = x @ w, np.arange(N)
     gains = theta + costs - (theta + costs)[rows, best][:, None]
-    mean = js.losses.mean_loss
-    found = mean(js.losses.structured_hinge, problem, w, x, y)
-    assert found == pytest.approx(gains.max(axis=1).mean(), rel=1e-6)
-    for loss_of in (js.losses.perceptron, js.losses.perturbed):
-        key = {"key": jax.random.key(0)} if loss_of is js.losses.perturbed else {}
-        same = mean(loss_of, problem, w, x, y.output, **key)
-        assert mean(loss_of, problem, w, x, y, **key) == same
-    inferred = problem_of("listed")
+    of, inferred, key = js.losses, problem_of("listed"), {"key": jax.random.key(0)}
+
+    @jax.jit
+    def every(w, x, y):
+        mean = partial(of.mean_loss, w=w, x=x)
+        return {
+            "hinge": mean(of.structured_hinge, problem, y=y),
+            "same": [mean(of.perceptron, problem, y=each) for each in (y, y.output)],
+            "drawn": [mean(of.perturbed, problem, y=each, **key) for each in (y, y.output)],
+            "log": mean(of.log_loss, inferred, y=y),
+            "soft": mean(of.smoothed_hinge, inferred, y=y),
+            "sparse": mean(of.smoothed_hinge, inferred, y=y, smoothing="top_k", k=K),
+        }
+
+    found = every(w, x, y)
+    assert found["hinge"] == pytest.approx(gains.max(axis=1).mean(), rel=1e-6)
+    for one, other in (found["same"], found["drawn"]):
+        assert one == other
     likely = float(jax.nn.log_softmax(theta)[rows, best].mean())
-    assert mean(js.losses.log_loss, inferred, w, x, y) == pytest.approx(-likely, rel=1e-6)
-    soft = mean(js.losses.smoothed_hinge, inferred, w, x, y)
+    assert found["log"] == pytest.approx(-likely, rel=1e-6)
     wanted = jax.nn.logsumexp(gains, axis=1).mean()
-    assert soft == pytest.approx(float(wanted), rel=1e-6)
-    sparse = mean(js.losses.smoothed_hinge, inferred, w, x, y, smoothing="top_k", k=K)
-    assert found <= sparse <= found + 0.5
+    assert found["soft"] == pytest.approx(float(wanted), rel=1e-6)
+    assert found["hinge"] <= found["sparse"] <= found["hinge"] + 0.5
 
 
 def zero_one(y_true, y):
