@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +38,13 @@ CAPPED_AND_RIDGED = ("svm1_margin", "svm1_slack", "svm2_margin", "svm2_slack", "
 
 _sweeps = jax.jit(sweep_programs.sweeps_pass, static_argnums=1)
 _restricted = jax.jit(restrict)
+
+
+@partial(jax.jit, static_argnums=1)
+def _faded(problem, options, fading, task, w, sets, plan):
+    """Sweeps over all slots, one program of every part at which they end."""
+    options = options._replace(fading=fading)
+    return sweep_programs.sweeps_pass(problem, options, task, w, sets, plan, [])
 
 
 @jax.jit
@@ -101,9 +110,9 @@ class Start:
         assert value.feasible, value.violation
         return value.value
 
-    def swept(self, sets, slots, sweeps=1, fading=0.0):
+    def swept(self, sets, slots, sweeps=1):
         """(w, sets) after sweeps of groups of four over these slots."""
-        options = VisitOptions(4, 10, fading)
+        options = VisitOptions(4, 10)
         order = np.arange(N, dtype=np.int32)
         orders = (np.tile(order, (1 if sweeps == 1 else MOST, 1)),)  # one program for 2 and 5
         groups = (np.int32(N // 4),)
@@ -255,13 +264,13 @@ GROUP, MOST_SWEEPS = 4, 20
 class Whole:
     """w = 0 and enumerated sets of 16 examples, the last four never visited."""
 
-    def __init__(self, fading=0.0):
+    def __init__(self):
         case = random_case(seed=6, n=N, k=4)
         self.problem, self.task = case.problem(), case.task("svm1_margin", 3.0)
         self.state = cutting_plane.init(case.run("svm1_margin", 3.0))
         solved = 200  # steps: a visit that is cut short depends on how ties are rounded
-        self.options = VisitOptions(GROUP, solved, fading)
-        self.none = jnp.zeros((N, 0), jnp.int32)
+        self.options = VisitOptions(GROUP, solved)
+        self.none = np.zeros((N, 0), np.int32)
         random = np.random.default_rng(0)
         rows = np.tile(np.arange(N, dtype=np.int32), (MOST_SWEEPS, 1))
         self.orders = np.hstack([random.permuted(rows[:, :12], axis=1), rows[:, 12:]])
@@ -298,10 +307,11 @@ def test_sweeps_are_passes_one_after_the_other(x64, most):
     np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
     np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
     sets = start.state.sets._replace(multipliers=multipliers)
-    rebuilt = rebuilt_weights(start.problem, start.task, sets, (jnp.arange(N)[None],))
+    rebuilt = rebuilt_weights(start.problem, start.task, sets, (np.arange(N)[None],))
     np.testing.assert_allclose(flat(w), flat(rebuilt), rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(last_used, np.where(np.asarray(multipliers) > 0, 7, 0))
-    assert np.any(multipliers[:12]) == (most > 0) and not np.any(multipliers[12:])
+    multipliers = np.asarray(multipliers)
+    np.testing.assert_array_equal(last_used, np.where(multipliers > 0, 7, 0))
+    assert multipliers[:12].any() == (most > 0) and not multipliers[12:].any()
 
 
 def test_one_program_serves_every_number_of_sweeps(x64):
@@ -314,16 +324,19 @@ def test_one_program_serves_every_number_of_sweeps(x64):
 
 def test_sweeps_fade(x64):
     """They end with the first one that predicts no more than its part of what the first one did."""
-    gains = np.array(Whole().passed(6)[2])
+    start = Whole()
+    gains = np.array(start.passed(6)[2])
     assert np.all(np.diff(gains) < 0)
+    given = start.task, start.state.weights, start.state.sets
+    plan = Plan((start.orders,), start.groups, np.int32(MOST_SWEEPS), start.none, np.int32(7))
     for number in (2, 4):
         part = gains[number - 1] / gains[0]
         for fading, ends in ((1.001 * part, number), (0.999 * part, number + 1)):
-            w, multipliers, _ = Whole(fading).swept(MOST_SWEEPS)
-            wanted_w, wanted, _ = Whole().passed(ends)
+            w, multipliers, *_ = _faded(start.problem, start.options, fading, *given, plan)
+            wanted_w, wanted, _ = start.passed(ends)
             np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
             np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
-            further = Whole().passed(ends + 1)[1]
+            further = start.passed(ends + 1)[1]
             assert np.max(np.abs(np.asarray(further) - np.asarray(multipliers))) > 1e-9
 
 
@@ -331,7 +344,7 @@ def test_the_room_of_sweeps_is_used_again(x64):
     """Whatever it holds, and what is not visited in it, sweeps over a few slots are the same."""
     start = Whole()
     planes = of_planes(start.problem, GROUP)
-    task, sets, slots = start.task, start.state.sets, jnp.tile(jnp.arange(3), (N, 1))
+    task, sets, slots = start.task, start.state.sets, np.tile(np.arange(3, dtype=np.int32), (N, 1))
     plan = Plan((start.orders,), start.groups, np.int32(2), slots, np.int32(7))
 
     def swept(scratch):
@@ -341,9 +354,11 @@ def test_the_room_of_sweeps_is_used_again(x64):
 
     held = SweepBuffers()
     first = held.take(planes, task, sets, slots, jnp.zeros)
-    assert not any(np.any(leaf) for leaf in jax.tree.leaves(first))
+    assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(first))
     *wanted, scratch = swept(first)
-    assert np.any(wanted[1][:12]) and all(leaf.is_deleted() for leaf in jax.tree.leaves(first))
+    assert np.asarray(wanted[1])[:12].any() and all(
+        leaf.is_deleted() for leaf in jax.tree.leaves(first)
+    )
     held.give_back(scratch)
     assert (
         held.take(planes, task, sets, start.none, jnp.zeros) == []
@@ -365,7 +380,7 @@ def test_the_room_of_sweeps_is_used_again(x64):
 def test_the_dual_never_falls(x64, group, way):
     """Pass by pass, of examples that pull at three features, at small C and at large."""
     case = random_case(1, n=48, d=3)
-    settings = Settings(variant="subspace", group=group, working_sets=way, certify_every=1)
+    settings = Settings("subspace", way, capacity=4, group=group, certify_every=1)
     for formulation in ("svm1", "svm2"):
         for C in (0.05, 5000.0):
             duals = [0.0]
