@@ -20,6 +20,8 @@ from tests.lib.thorough import thorough_after
 
 pytestmark = pytest.mark.usefixtures("x64")
 C, D, S, TOLERANCE = 10.0, 3, 2, 1e-6
+SLOTS = js.Settings(capacity=8)
+"""Room for every labelling of three tokens: sweeps go over all of them."""
 features = jax.jit(jax.vmap(jax.vmap(js.joint_feature, (None, None, 0)), (None, 0, 0)))
 
 
@@ -103,7 +105,7 @@ def test_brackets_the_global_optimum_and_restarts_come_nearer() -> None:
 def test_the_objective_is_as_defined_and_never_rises(seed: int, dtype: str) -> None:
     own = case(seed, n=6)
     data = own.prepared(dtype=dtype)
-    found = js.fit_latent(*data, C=C)
+    found = js.fit_latent(*data, C=C, settings=SLOTS)
     trace = found.details.trace
     course = trace.objective[~trace.warm]
     assert found.status is js.Status.CONVERGED
@@ -113,7 +115,8 @@ def test_the_objective_is_as_defined_and_never_rises(seed: int, dtype: str) -> N
     assert found.primal == pytest.approx(objective(own, found.weights), rel=1e-5)
     assert found.details.critical_gap <= 1e-3 * found.primal
     fresh = Truth(found.details.completions, data.outputs.known)
-    convex = js.fit(data.problem, data.inputs, fresh, C=C, tolerance=1e-4)
+    options = {"tolerance": 1e-4, "settings": SLOTS}
+    convex = js.fit(data.problem, data.inputs, fresh, C=C, **options)
     assert convex.primal >= found.primal * (1 - 1.1e-3), "a critical point"
     for x, labels, h in zip(own.sequences, own.labels, found.details.completions, strict=True):
         values = {y: F for y, F in scores(found.weights, x).items() if not errors(labels, y)}
@@ -125,8 +128,9 @@ def test_complete_labels_give_the_weights_of_fit() -> None:
     data = own.prepared(own.whole, dtype="float64")
     y = data.outputs
     known = js.Ragged(np.eye(S, dtype=bool)[y.rows], y.offsets)
-    found = js.fit_latent(*data[:2], Incomplete(y, known), C=C, tolerance=1e-9)
-    wanted = js.fit(*data, C=C, tolerance=1e-9)
+    options = {"C": C, "tolerance": 1e-9, "settings": SLOTS}
+    found = js.fit_latent(*data[:2], Incomplete(y, known), **options)
+    wanted = js.fit(*data, **options)
     for mine, other in zip(*map(jax.tree.leaves, (found.weights, wanted.weights)), strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-12)
     assert found.dual == pytest.approx(wanted.dual, rel=1e-8), "the optimum itself is bounded"
@@ -177,8 +181,9 @@ def test_moved_planes_are_those_of_the_new_completions(kind: str) -> None:
 def test_a_run_that_was_killed_goes_on_to_the_same_bits(tmp_path) -> None:
     data = case(7, n=8).prepared()
     path = tmp_path / "a" / "run.npz"
-    options = {"C": C, "restarts": 1, "seed": 2, "checkpoint": path}
-    whole, seen = js.fit_latent(*data, C=C, restarts=1, seed=2), []
+    given = {"C": C, "restarts": 1, "seed": 2, "settings": SLOTS}
+    options = given | {"checkpoint": path}
+    whole, seen = js.fit_latent(*data, **given), []
 
     def killed(row: Any) -> None:
         seen.append(row)
@@ -204,27 +209,27 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(tmp_path) -> None:
 
 def test_options_of_a_start() -> None:
     data = case(3, n=8, hidden=0.4).prepared()
-    plain = js.fit_latent(*data, C=C)
-    again = js.fit_latent(*data, C=C, start=plain)
+    plain = js.fit_latent(*data, C=C, settings=SLOTS)
+    again = js.fit_latent(*data, C=C, settings=SLOTS, start=plain)
     assert again.primal <= plain.primal * (1 + 2e-3) and len(again.details.trace.start) <= 3
-    annealed = js.fit_latent(*data, C=C, anneal=(0.01, 0.1)).details.trace
-    paced = js.fit_latent(*data, C=C, self_paced=True).details.trace
+    annealed = js.fit_latent(*data, C=C, settings=SLOTS, anneal=(0.01, 0.1)).details.trace
+    paced = js.fit_latent(*data, C=C, settings=SLOTS, self_paced=True).details.trace
     assert annealed.warm.sum() == plain.details.trace.warm.sum() + 2
     assert (np.diff(annealed.primal[annealed.warm][-2:]) > 0).all(), "C rises"
     assert paced.warm.sum() > plain.details.trace.warm.sum() and not paced.warm[-1]
-    other = js.fit_latent(*data, C=C, seed=5, restarts=2)
+    other = js.fit_latent(*data, C=C, settings=SLOTS, seed=5, restarts=2)
     assert other.details.seeds == (5, 6, 7) and len(set(other.details.objectives)) > 1
     weighted = np.array([2.0, *[1.0] * 6, 0.0])
-    twice = js.fit_latent(*data, C=C, example_weights=weighted)
+    twice = js.fit_latent(*data, C=C, settings=SLOTS, example_weights=weighted)
     assert twice.status is js.Status.CONVERGED and twice.primal != plain.primal
 
 
 def test_a_stopped_run_says_so_and_what_does_not_fit_is_refused() -> None:
-    own = case(0)
+    own = case(0, n=8)
     data = own.prepared()
-    stopped = js.fit_latent(*data, C=C, callback=lambda row: True)
+    stopped = js.fit_latent(*data, C=C, settings=SLOTS, callback=lambda row: True)
     assert stopped.status is js.Status.STOPPED and "callback" in stopped.message
-    limited = js.fit_latent(*data, C=C, max_rounds=1)
+    limited = js.fit_latent(*data, C=C, settings=SLOTS, max_rounds=1)
     assert limited.status is js.Status.PASS_LIMIT and "max_rounds" in limited.message
     for formulation in ("svm1_slack", "svm2_margin", "svm0"):
         refused('must be "svm1_margin"', js.fit_latent, *data, formulation)
