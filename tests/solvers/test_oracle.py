@@ -43,15 +43,11 @@ def best_class(formulation, loss, theta, y):
     return H.argmax(axis=1), H
 
 
-def compiled(k, dtype, formulation, loss):
-    problem = multiclass(1, k, loss=loss, dtype=dtype)
-    terms = penalty(FORMULATIONS[formulation], 1.0, np.ones(1), 1, dtype)
-
-    def oracle(theta, y):
-        found = most_violated(problem, "contenders", terms, theta, y)
-        return found.output, found.loss, found.value
-
-    return oracle
+@functools.partial(quick_jit, static_argnums=1)
+def called(problem, oracle, terms, theta, y):
+    """One program of all formulations."""
+    call = functools.partial(most_violated, problem, oracle, terms)
+    return jax.vmap(call)(theta, y)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -65,24 +61,19 @@ def test_ties_go_to_the_lowest_class(x64, formulation, dtype):
         theta = random.integers(-2, 3, (1500, k)).astype(dtype)
         y = random.integers(0, k, 1500).astype(np.int32)
         wanted, H = best_class(formulation, loss, theta.astype(float), y)
-        oracle = jax.jit(jax.vmap(compiled(k, dtype, formulation, loss)))
-        found, its_loss, value = oracle(jnp.asarray(theta), jnp.asarray(y))
-        np.testing.assert_array_equal(found, wanted)
-        np.testing.assert_array_equal(its_loss, loss[y, wanted])
-        np.testing.assert_array_equal(value, H.max(axis=1))
-        assert (np.asarray(found) != y).all() and value.dtype == dtype
+        problem = multiclass(1, k, loss=loss, dtype=dtype)
+        terms = penalty(FORMULATIONS[formulation], 1.0, np.ones(1), 1, dtype)
+        found = called(problem, "contenders", terms, theta, y)
+        np.testing.assert_array_equal(found.output, wanted)
+        np.testing.assert_array_equal(found.loss, loss[y, wanted])
+        np.testing.assert_array_equal(found.value, H.max(axis=1))
+        assert (np.asarray(found.output) != y).all() and found.value.dtype == dtype
         ties += ((H == H.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum()
     assert ties > 200
 
 
 WITHOUT_LOSS = ("svm0", "svm1", "svm2")
 ADDITIVE = [SETTINGS[0], SETTINGS[1], SETTINGS[3], SETTINGS[5]]
-
-
-@functools.partial(quick_jit, static_argnums=1)
-def called(problem, oracle, terms, theta, y):
-    call = functools.partial(most_violated, problem, oracle, terms)
-    return jax.vmap(call)(theta, y)
 
 
 def answers(problem, oracle, formulation, chains, dtype="float64"):
