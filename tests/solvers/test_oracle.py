@@ -261,7 +261,7 @@ def test_every_filled_slot_is_met(x64, output_type, slots, filled):
 
 
 K = 5
-GROWN = Settings(checked_examples=0, variant="subspace")
+GROWN = Settings(checked_examples=0, variant="subspace", capacity=8)
 ran = [0]
 
 
