@@ -344,7 +344,7 @@ def test_a_chain_loses_its_gram_and_others_lose_nothing() -> None:
 
 
 def test_float64_tokens_train_a_float32_problem_where_float64_is_on(x64: None) -> None:
-    data = random_sequences(1, n=4, T=3, d=2, S=2)
+    data = SMALL
     assert data.tokens.dtype == np.float64
     for found in (
         fit_random_field(data.problem(PLAIN), data.inputs(), data.y, max_iterations=2),

@@ -1,4 +1,8 @@
-"""Small training sets of every estimator, each trained once for all tests of a worker."""
+"""Small training sets of every estimator, each trained once for all tests of a worker.
+
+Rows are as many, and of as many columns, as the estimators fill training sets up to: `fit`, which
+does not, trains by the same programs.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,12 @@ from tests.segments.cases import names
 E = js.estimators
 
 
-def blobs(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """n points [n, 5] about three means, and their classes "a", "b", "c"."""
+def blobs(n: int = 60, d: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """n points [n, d] about three means, and their classes "a", "b", "c"."""
     random = np.random.default_rng(0)
     classes = np.arange(n) % 3
-    means = 2.0 * np.eye(3, 5)
-    return means[classes] + 0.7 * random.normal(size=(n, 5)), np.array(["a", "b", "c"])[classes]
+    means = 2.0 * np.eye(3, d)
+    return means[classes] + 0.7 * random.normal(size=(n, d)), np.array(["a", "b", "c"])[classes]
 
 
 def sentences(n: int = 24) -> tuple[list, list]:
@@ -32,10 +36,10 @@ def sentences(n: int = 24) -> tuple[list, list]:
     random = np.random.default_rng(1)
     X, y = [], []
     for _ in range(n):
-        words = random.integers(0, 6, random.integers(3, 8))
+        words = random.integers(0, 15, random.integers(3, 8))
         X.append([{"word": str(word), "even": bool(word % 2 == 0)} for word in words])
-        labels = ["name" if word < 2 else "other" for word in words]
-        after = [False, *(word == 5 for word in words[:-1])]
+        labels = ["name" if word % 6 < 2 else "other" for word in words]
+        after = [False, *(word % 6 == 5 for word in words[:-1])]
         y.append(["next" if a else label for label, a in zip(labels, after, strict=True)])
     return X, y
 
@@ -49,10 +53,13 @@ def reordered(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(order, order[: n // 2]), (order[::-1], order[n // 2 :])]
 
 
-ROWS, CLASSES = blobs(24)
+ROWS, CLASSES = blobs(64, 15)
 SETS = (ROWS[:, :3] > 0).astype(int)
 WORDS, LABELS = sentences()
-NAMED = [{"colour": "red", "size": 1.0}, {"colour": "green"}, {"size": 2.0}] * 2
+COLOURS = ("red", "green", *(f"grey {percent}" for percent in range(8, 20)))
+NAMED = [({"colour": one, "size": float(n)} if n % 3 else {"colour": one})
+         for n, one in enumerate(COLOURS)] * 4 + [{"size": 2.0}] * 8  # fmt: skip
+SIDES = [*"abbaabbabaabba"] * 4 + [*"b"] * 8
 TREES = [
     "(S (NP (NN dogs)) (VP (VB see) (NP (NN cats) (PP (IN in) (NP (NN town))))))",
     "(S (NP (NN kings)) (VP (VB know) (NP (NN dogs) (PP (IN of) (NP (NN towns))))))",
@@ -67,15 +74,15 @@ ARCS = dict(loss="labelled_hamming", min_count=1, templates=["head.tag child.tag
 TOKENS, SPANS = names()
 SEGMENTS = dict(loss="f1", phrases=["word"], window=1, start_stop=True)
 PAIRS = examples(0, 8, unmatched=True, listed=True)
-QUERIES = queries(0, 8)
+QUERIES = queries(0, 12, 37)
 
 
 def in_taxonomy() -> tuple:
     """The same by the functions of classes; of "d" there is no example."""
     taxonomy = taxonomy_from_paths({name: PATHS[name] for name in "abcd"})
     features = taxonomy_features(taxonomy, normalise=True)
-    problem = multiclass(6, 4, output_features=features, loss=tree_loss(taxonomy))
-    X = np.column_stack([ROWS, np.ones(24)])
+    problem = multiclass(16, 4, output_features=features, loss=tree_loss(taxonomy))
+    X = np.column_stack([ROWS, np.ones(len(ROWS))])
     return problem, X, np.searchsorted(list("abcd"), CLASSES).astype(np.int32)
 
 
@@ -95,15 +102,15 @@ WAYS = {
         lambda: js.multiclass.prepare(ROWS, CLASSES.tolist()),
     ),
     "named rows": Way(
-        E.StructuralClassifier(loss=3 - 3 * np.eye(2)), NAMED, [*"abbabb"], "colour=red",
-        lambda: js.multiclass.prepare(NAMED, [*"abbabb"], loss=3 - 3 * np.eye(2)),
+        E.StructuralClassifier(loss=3 - 3 * np.eye(2)), NAMED, SIDES, "colour=red",
+        lambda: js.multiclass.prepare(NAMED, SIDES, loss=3 - 3 * np.eye(2)),
     ),
     "log-linear": Way(
         E.StructuralClassifier(objective="log_loss"), ROWS, CLASSES, "features of b",
     ),
     "taxonomy": Way(E.TaxonomyClassifier(PATHS), ROWS, CLASSES, "features of b", in_taxonomy),
     "sets": Way(
-        E.MultiLabelClassifier(loss="zero_one"), ROWS, SETS, "pairs of labels",
+        E.MultiLabelClassifier(C=1.0, loss="zero_one"), ROWS, SETS, "pairs of labels",
         lambda: js.graphs.prepare_sets(
             ROWS, [[*np.flatnonzero(row)] for row in SETS], classes=range(3), loss="zero_one"
         ),
@@ -117,11 +124,12 @@ WAYS = {
         ),
     ),
     "segments": Way(
-        E.SegmentLabeller(C=10.0, **SEGMENTS), TOKENS, SPANS, "word=New York",
+        E.SegmentLabeller(C=1.0, **SEGMENTS), TOKENS, SPANS, "word=New York",
         lambda: js.segments.prepare(TOKENS, SPANS, **SEGMENTS),
     ),
     "trees": Way(
-        E.TreeParser(), TREES, TREES, "NP -> N", lambda: js.trees.prepare(TREES, loss="node_f1"),
+        E.TreeParser(C=10.0), TREES, TREES, "NP -> N",
+        lambda: js.trees.prepare(TREES, loss="node_f1"),
     ),
     "dependencies": Way(
         E.DependencyParser(C=10.0, **ARCS), *english(), "",
@@ -140,7 +148,7 @@ WAYS = {
         lambda: js.assignments.prepare(*PAIRS, unmatched=True, loss="items"),
     ),
     "queries": Way(
-        E.DocumentRanker(at=2), *QUERIES, "features of documents",
+        E.DocumentRanker(C=10.0, at=2), *QUERIES, "features of documents",
         lambda: js.rankings.prepare(*QUERIES, at=2),
     ),
 }  # fmt: skip

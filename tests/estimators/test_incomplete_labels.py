@@ -38,6 +38,12 @@ def test_sequences_are_learned_from_half_of_their_labels(objective: str) -> None
     assert partly.score(X, labels) > 0.85
     bound = 0.0 if objective == "svm1_margin" else -np.inf
     assert partly.dual_ == bound, "no sequence has all labels"
+    if objective == "log_loss":
+        found = partly.predict_marginals(X)
+        assert [len(one) for one in found] == [len(one) for one in labels]
+        np.testing.assert_allclose(np.concatenate(found).sum(axis=1), 1, atol=1e-5)
+        likely = partly.classes_[np.concatenate(found).argmax(axis=1)]
+        assert np.mean(likely == sum(labels, [])) > 0.85
 
 
 @pytest.mark.parametrize("objective", ["svm1_margin", "log_loss"])

@@ -35,7 +35,7 @@ from tests.losses.cases import (
 
 pytestmark = pytest.mark.usefixtures("x64")
 RUNS = [
-    *((each, "svm1_margin") for each in ("chains", "trees", "alignments", "graphs")),
+    *((each, "svm1_margin") for each in ("graphs", "alignments", "trees", "chains")),
     *(("classes", name) for name in NAMES), ("chains", "svm2_slack"),
 ]  # fmt: skip
 

@@ -157,21 +157,27 @@ def test_a_list_that_is_cut_off_is_filled_with_its_last_ranking(monkeypatch):
 
 def test_ties_go_to_the_fewest_true_positives_and_to_relevant_documents():
     """Equal scores throughout: the docstrings alone say which of the maxima is taken."""
-    scores, truth = jnp.zeros(5), jnp.asarray([1, 0, 1, 0, -1])
 
     def two_ones(a, b, F):
         return F - jnp.abs(a + b - 2)
 
-    for at in (None, 2):
-        y, value = best_cell(scores, truth, jnp.int32(4), two_ones, at)
+    @jax.jit
+    def found(scores, truth, length):
+        cells = [best_cell(scores, truth, length, two_ones, at) for at in (None, 2)]
+        order = ranked(jnp.asarray([1.0, 2, 1, 2, 9]), length)
+        oracles = average_precision_augmented, roc_area_augmented
+        return cells, order, [oracle(scores, truth, length, 0.0) for oracle in oracles]
+
+    cells, order, augmented = found(np.zeros(5, "f4"), np.array([1, 0, 1, 0, -1]), np.int32(4))
+    for y, value in cells:
         assert (y.tolist(), float(value)) == ([0, 1, 0, 1, -1], 0.0)
-    assert ranked(jnp.asarray([1.0, 2, 1, 2, 9]), jnp.int32(4)).tolist() == [1, 3, 0, 2, -1]
-    for augmented in (average_precision_augmented, roc_area_augmented):
-        y = augmented(scores, truth, jnp.int32(4), 0.0)
+    assert order.tolist() == [1, 3, 0, 2, -1]
+    for y in augmented:
         assert y.tolist() == [3, 1, 2, 0, -1]  # the relevant first, each kind in its order
 
 
 def test_losses_are_those_of_scikit_learn():
+    of = jax.jit(ranking_loss, static_argnums=0)
     random = np.random.default_rng(0)
     for _ in range(40):
         relevance, y = random.integers(0, 2, 7), random.permutation(7)
@@ -186,9 +192,7 @@ def test_losses_are_those_of_scikit_learn():
         }
         for (name, at), score in wanted.items():
             own = graded if name == "ndcg" else relevance
-            assert ranking_loss(Measure(name, at, "float32"), own, y) == pytest.approx(
-                1 - score, abs=1e-5
-            )
+            assert of(Measure(name, at, "float32"), own, y) == pytest.approx(1 - score, abs=1e-5)
         lost = float(labels_loss(Measure("f1", None, "float32"), relevance, labels))
         assert lost == pytest.approx(1 - f1_score(relevance, labels), abs=1e-5)
 

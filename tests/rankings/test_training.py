@@ -30,13 +30,10 @@ def truth_last(psi, losses, wrong, true, most):
     return psi, np.concatenate([losses, np.repeat(losses[:1], more), [0]])
 
 
-@pytest.mark.parametrize(
-    ("loss", "formulation"),
-    [("ndcg", "svm1_margin"), ("average_precision", "svm1_margin"), ("roc_area", "svm1_margin"),
-     ("ndcg", "svm1_slack")],
-)  # fmt: skip
+@pytest.mark.parametrize(("loss", "formulation"), [("ndcg", "svm1_margin"), ("ndcg", "svm1_slack")])
 def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss, formulation):
-    """Of slack re-scaling the search alone leaves a gap, which the list closes."""
+    """Of slack re-scaling the search alone leaves a gap, which the list closes. Other losses have
+    other oracles, which are enumerated."""
     rows, relevances = queries(0, 5)
     features, losses = [], []
     for x, own in zip(rows, relevances, strict=True):
@@ -56,8 +53,8 @@ def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss, formulat
 
 @pytest.mark.parametrize(
     ("loss", "at", "formulation"),
-    [("f1", None, "svm1_slack"), ("f1", None, "svm1_margin"), ("recall_at", 2, "svm2_margin"),
-     ("precision_at", 3, "svm1"), ("error_rate", None, "svm2_slack")],
+    [("f1", None, "svm1_margin"), ("f1", None, "svm1_slack"), ("recall_at", 2, "svm2_margin"),
+     ("error_rate", None, "svm2_slack")],
 )  # fmt: skip
 def test_labels_reach_the_optimum_of_the_quadratic_program(x64, loss, at, formulation):
     """Two samples, of 5 and 4 rows."""
