@@ -161,16 +161,13 @@ def test_strings_shorter_than_k_have_no_words() -> None:
 def test_halves_tiles_and_padding_change_nothing(name, monkeypatch, x64) -> None:
     kernel, strings = KERNELS[name], encoded(TEXTS)
     want = np.asarray(gram_matrix(kernel, strings))
-    copy = jax.tree.map(np.array, strings)
-    np.testing.assert_allclose(gram_matrix(kernel, strings, copy), want, rtol=1e-12)
     wide = encode_strings(TEXTS, ALPHABET, WIDTH + 3)
-    np.testing.assert_allclose(gram_matrix(kernel, wide), want, rtol=1e-12)
     dirt = wide._replace(letters=np.where(wide.letters < 0, 1, wide.letters))
     np.testing.assert_allclose(gram_matrix(kernel, dirt, strings), want, rtol=1e-12)
     monkeypatch.setattr(string_grams, "LANES", 3)
     string_grams._tiles.clear_cache()
-    np.testing.assert_allclose(gram_matrix(kernel, strings), want, rtol=1e-12)
-    np.testing.assert_allclose(gram_matrix(kernel, strings, copy), want, rtol=1e-12)
+    np.testing.assert_allclose(gram_matrix(kernel, dirt), want, rtol=1e-12)
+    np.testing.assert_allclose(gram_matrix(kernel, dirt, strings), want, rtol=1e-12)
     string_grams._tiles.clear_cache()
 
 

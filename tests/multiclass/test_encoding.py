@@ -65,15 +65,15 @@ K = js.kernels
 random = np.random.default_rng(3)
 DENSE = random.normal(size=(30, 3)).astype(np.float32)
 CLASSES = [["in", "out"][int(row @ row > 2)] for row in DENSE]
-WORDS = ["abba", "baab", "aabb", "cddc", "dccd", "ccdd"]
+WORDS = ["abba", "baab", "aabb", "cddc", "dccd", "ccdd"] * 5
 NAMED = [{"x": float(a), "y": float(b)} for a, b in DENSE[:, :2]]
 CASES = {
     "dense": (K.gaussian(1.0), DENSE, CLASSES),
     "named": (K.polynomial(2), NAMED, CLASSES),
     "sparse": (K.normalised(K.polynomial(2, 0.5)), sparse.csr_matrix(DENSE), CLASSES),
-    "texts": (K.spectrum(2), WORDS, [*"aaabbb"]),
+    "texts": (K.spectrum(2), WORDS, [*"aaabbb"] * 5),
     "sums": (K.weighted_sum([K.linear(), K.gaussian(2.0)], [0.5, 2]), DENSE, CLASSES),
-    "windows": (K.convolution(K.windows(2), [K.equality()] * 2), WORDS, [*"aaabbb"]),
+    "windows": (K.convolution(K.windows(2), [K.equality()] * 2), WORDS, [*"aaabbb"] * 5),
 }
 
 
@@ -104,7 +104,7 @@ def test_kernel_machines_refuse_what_does_not_fit(tmp_path) -> None:
     refused("labels must be n = 30, one a thing, got 2", prepare, K.linear(), DENSE, ["a", "b"])
     refused("at least two classes", prepare, K.linear(), DENSE, ["a"] * 30)
     refused("options .*unexpected keyword", prepare, K.linear(), DENSE, CLASSES, los=1)
-    data = prepare(K.spectrum(2), WORDS, [*"aaabbb"])
+    data = prepare(K.spectrum(2), WORDS, [*"aaabbb"] * 5)
     refused("'z'", data.encoding.inputs, ["abz"])
     own = prepare(Partial(lambda x, z: x @ z), DENSE, CLASSES)
     model = js.trained(own, own.problem.initial_weights)

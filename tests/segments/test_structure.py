@@ -180,11 +180,11 @@ def enumerated(x, y, loss, outside, window):
     return np.array(features), np.array(Delta), np.array(truths)
 
 
-@pytest.mark.parametrize("window", [0, 1])
-def test_inner_products_are_counts_by_hand(x64, window):
+def test_inner_products_are_counts_by_hand(x64):
+    """With a window; the optimum is of machines without one."""
     x, y = training_set(dtype="float64")
-    made, count = problem(window=window, dtype="float64"), 6
-    features, _, _ = enumerated(x, y, "hamming", None, window)
+    made, count = problem(window=1, dtype="float64"), 6
+    features, _, _ = enumerated(x, y, "hamming", None, 1)
 
     @jax.jit
     def run(x, outputs):
