@@ -130,7 +130,7 @@ APART = {"docs/guide/sets_of_labels.md", "docs/guide/graphs.md", "docs/tasks/net
 """Pages with a test of their own above."""
 WITH_PROGRAMS = sorted(
     (page for page in PAGES if _blocks(page) and page not in APART),
-    key=lambda page: ("".join(_blocks(page)).count("fit("), page),
+    key=lambda page: ("".join(_blocks(page)).count("fit"), page),
 )
 """Those that train least come first: a plain run takes the first one."""
 
