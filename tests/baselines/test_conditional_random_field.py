@@ -343,13 +343,12 @@ def test_a_chain_loses_its_gram_and_others_lose_nothing() -> None:
     assert without_gram(x.features) is x.features
 
 
-def test_float64_tokens_train_a_float32_problem_where_float64_is_on(x64: None) -> None:
-    data = SMALL
-    assert data.tokens.dtype == np.float64
+def test_float64_rows_train_a_float32_problem_where_float64_is_on(x64: None) -> None:
+    problem, x, y = multiclass(4, 3), np.eye(4), np.arange(4) % 3
+    assert x.dtype == np.float64
     for found in (
-        fit_random_field(data.problem(PLAIN), data.inputs(), data.y, max_iterations=2),
-        perceptron(data.problem(PLAIN), data.inputs(), data.y, max_epochs=2),
-    ):
+        fit_random_field(problem, x, y, max_iterations=2), perceptron(problem, x, y, max_epochs=2)
+    ):  # fmt: skip
         assert {leaf.dtype for leaf in jax.tree.leaves(found.weights)} == {jnp.dtype("float32")}
 
 
