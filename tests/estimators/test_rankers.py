@@ -264,8 +264,7 @@ def test_instances_come_beside_the_rows():
 
 
 def test_what_does_not_fit_is_refused(tmp_path):
-    decisions = TWO_OF_FOUR
-    X, costs = examples(decisions)
+    X, costs = examples(decisions := TWO_OF_FOUR)
     refused("must be a Decisions", Regressor().fit, X, costs)
     refused(r"costs must be \[n = 40, d = 4\]", Regressor(decisions=decisions).fit, X, costs[:, :3])
     refused("NaN", Regressor(decisions=decisions).fit, X, costs * np.nan)
