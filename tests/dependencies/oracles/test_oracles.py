@@ -59,11 +59,16 @@ def answers(potentials: jax.Array, asks: Asked, projective: bool) -> dict:
     """All that is said of one sentence."""
     given, kind = (potentials, asks.length), dict(projective=projective)
     draw = jax.vmap(partial(sample_tree, **kind), (None, None, 0))
-    best = partial(best_tree, length=asks.length, **kind)
+
+    def best(potentials: jax.Array) -> tuple:
+        found = best_tree(potentials, asks.length, **kind)
+        return found.score, found
+
+    (_, of_best), used = jax.value_and_grad(best, has_aux=True)(potentials)
     above = k_best_trees(*given, K, **kind, above=jnp.asarray(0.5, potentials.dtype))
     found = {
-        "best": best(potentials),
-        "used": jax.grad(lambda p: best(p).score)(potentials),
+        "best": of_best,
+        "used": used,
         "k best": k_best_trees(*given, K, **kind),
         "above": above,
         "wrong": best_wrong_tree(potentials, asks.y, asks.length, **kind),
@@ -174,15 +179,15 @@ def test_numbers_of_trees(projective, numbers):
 
 
 def test_ties_go_by_the_rules_of_the_two_algorithms():
-    """Projective without jit."""
-    equal = jnp.zeros((5, 4, 1))
-    found = best_tree(equal, 4, projective=True)  # first word on the root, first split of a span
+    equal = np.zeros((5, 4, 1), np.float32)
+    projective, any_tree = (jax.jit(partial(best_tree, projective=kind)) for kind in (True, False))
+    found = projective(equal, 4)  # first word on the root, first split of a span
     assert found.heads.tolist() == [0, 1, 2, 3]
-    of_first = equal.at[1:, 0].set(-jnp.inf)  # so that no arcs form a circle: the lowest head
-    found = jax.jit(partial(best_tree, projective=False))(of_first, 4)
+    equal[1:, 0] = -np.inf  # so that no arcs form a circle: the lowest head
+    found = any_tree(equal, 4)
     assert found.heads.tolist() == [0, 1, 1, 1]
-    arcs = jnp.arange(20.0).reshape(5, 4, 1)
-    assert score_tree(arcs, found.heads, found.labels, 3) == 0 + 5 + 6
+    arcs = np.arange(20, dtype=np.float32).reshape(5, 4, 1)
+    assert jax.jit(score_tree)(arcs, found.heads, found.labels, 3) == 0 + 5 + 6
 
 
 @pytest.mark.thorough

@@ -24,6 +24,7 @@ from tests.lib.enumeration import (
     check_sums,
     check_used,
     flat,
+    row,
 )
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
@@ -76,9 +77,15 @@ def answers(rules, potentials, asks: Asked, levels: int) -> dict:
     """All that is said of one sentence."""
     given = rules, potentials, asks.length
     draw = jax.vmap(sample_tree, (None, None, None, 0))
+
+    def best(potentials: TreePotentials) -> tuple:
+        found = cky(rules, potentials, asks.length)
+        return found.score, found
+
+    (_, parsed), used = jax.value_and_grad(best, has_aux=True)(potentials)
     return {
-        "best": cky(*given),
-        "used": jax.grad(lambda p: cky(rules, p, asks.length).score)(potentials),
+        "best": parsed,
+        "used": used,
         "k best": k_best_trees(*given, K),
         "sums": jax.value_and_grad(log_partition, 1)(*given),
         "marginals": rule_marginals(*given),
@@ -142,11 +149,10 @@ def check_of_levels(given: Cases, every: Listed, counts: np.ndarray, found, tole
     check_levels(every, levels, found.tree, found.score, tolerance)
 
 
-EACH = [(OWN, SMALL, "float32"), (SHARED, SKEWED, "float64"), (SHARED, SKEWED, "float32"),
-        (OWN, SKEWED, "float64")]  # fmt: skip
+EACH = [(OWN, SMALL, "float32"), (SHARED, SKEWED, "float64")]
 
 
-@pytest.mark.parametrize(("kind", "size", "dtype"), thorough_after(2, EACH))
+@pytest.mark.parametrize(("kind", "size", "dtype"), thorough_after(1, EACH))
 def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
     """Of equals, of odd seeds, the lowest top symbol, then in preorder the lowest rule, the lowest
     split. Matches of inner nodes are levels, one of them a cap in float64."""
@@ -190,7 +196,7 @@ def test_levels_of_every_pair_of_matched_and_predicted() -> None:
 
 @pytest.mark.usefixtures("x64")
 def test_derivatives_against_differences() -> None:
-    """Of a score without its tree, the k best, all levels, and a tree's score by itself."""
+    """Of the k best, all levels, and a tree's score by itself."""
     given = cases(SHARED, SMALL, 0)
     asks, potentials = asked(given), as_dtype(given.potentials, "float64")
 
@@ -198,11 +204,10 @@ def test_derivatives_against_differences() -> None:
         def of_one(potentials, asks):
             own = asks.length
             found = tree_levels(given.rules, potentials, asks.counts, own, 3)
-            ranked = k_best_trees(given.rules, potentials, own, 2).score
-            best = cky(given.rules, potentials, own)
-            tree = score_tree(given.rules, potentials, best.tree, own)
-            kept = jax.numpy.where(best.score > -jax.numpy.inf, tree, 0)
-            return best.score, ranked, found.score, kept
+            ranked = k_best_trees(given.rules, potentials, own, 2)
+            tree = score_tree(given.rules, potentials, row(ranked.tree, 0), own)
+            kept = jax.numpy.where(ranked.score[0] > -jax.numpy.inf, tree, 0)
+            return ranked.score, found.score, kept
 
         return jax.vmap(of_one, (given.axes, 0))(changed, asks)
 
@@ -211,7 +216,7 @@ def test_derivatives_against_differences() -> None:
 
 def test_more_are_sorted_in_the_same_order(monkeypatch) -> None:
     """Those of many come first among those of more, ties included, block by block or at once."""
-    kind, size = SHARED, SKEWED
+    kind, size = OWN, SKEWED
     bytes_of = sentence_bytes(40, size.tokens, size.symbols, size.rules, np.dtype("f4"))
     monkeypatch.setattr(oracle, "MOST_BYTES", 3 * bytes_of)
     for seed in range(2):
@@ -263,26 +268,26 @@ def test_the_program_of_many_trees_is_as_large_as_that_of_few() -> None:
     def lines(k: int) -> int:
         return ranked(k, axes).lower(*given).as_text().count("\n")
 
-    assert lines(300) < 1.1 * lines(30) < 1.1 * lines(FEW)
+    assert lines(300) < lines(FEW)
 
 
 @pytest.mark.parametrize("shift, tolerance", [(0.0, 1e-4), (2000.0, 2e-3)])
 def test_far_apart_potentials_neither_overflow_nor_vanish(shift: float, tolerance: float) -> None:
     """A top symbol 400 a rule below the others; F of 6000 is known to 5e-4 in float32."""
-    given = cases(SHARED, SKEWED, 0)
+    given, top = cases(OWN, SMALL, 0), 1
     n = int(np.flatnonzero(given.length == 3)[0])
     lexical = np.nan_to_num(given.potentials.lexical[n], neginf=0.0) + shift
     lexical[:, 0] -= 300.0
-    root = np.where(np.arange(7) == 1, 0.0, -np.inf)
-    rules = np.where(given.rules.parents == 1, 0.0, 400.0)
+    root = np.where(np.arange(SMALL.symbols) == top, 0.0, -np.inf)
+    rules = np.where(given.rules.parents == top, 0.0, 400.0)
     asks = asked(given)
     asks = asks._replace(length=np.full_like(given.length, 3))  # as often as the program has them
-    lexical, root = (np.stack([leaf] * len(asks.length)) for leaf in (lexical, root))
-    potentials = as_dtype(TreePotentials(lexical, rules, root), "float32")
-    found = together(given.axes, SKEWED.tokens)(given.rules, potentials, asks)["marginals"]
-    found = jax.tree.map(lambda leaf: np.asarray(leaf)[0], found)
+    one = TreePotentials(lexical, rules, root, 0 * np.nan_to_num(given.potentials.spans[n]))
+    potentials = as_dtype(jax.tree.map(lambda leaf: np.stack([leaf] * len(asks.length)), one), "f4")
+    found = together(given.axes, SMALL.tokens)(given.rules, potentials, asks)["marginals"]
+    found = row(jax.device_get(found), 0)
     assert float(found.log_partition) > -np.inf
-    np.testing.assert_allclose(found.lexical.sum(axis=1), 1, rtol=tolerance)
+    np.testing.assert_allclose(found.lexical[:3].sum(axis=1), 1, rtol=tolerance)
     np.testing.assert_allclose(found.rules.sum(), 2, rtol=tolerance)
     assert all(np.isfinite(leaf).all() for leaf in found)
 
@@ -291,12 +296,12 @@ def test_pairs_of_ranks_that_may_be_among_the_best() -> None:
     assert rank_pairs(3) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
 
 
-def test_one_rule_without_jit() -> None:
+def test_one_rule() -> None:
     """Right-branching only: (0 (0 (0 ..))) from 0 -> 1 0; both symbols over tokens."""
     rules = GrammarRules(*np.array([[0], [1], [0]]))
     lexical = np.arange(8.0, dtype=np.float32).reshape(4, 2)
     potentials = TreePotentials(lexical, np.full(1, 0.5, np.float32), np.zeros(2, np.float32))
-    parsed = cky(rules, potentials, 3)
+    parsed = jax.jit(cky)(rules, potentials, 3)
     expected = [[1, 1, 0, -1], [0, 0, -1], [0, 1, -1], [1, 2, -1], [3, 3, -1]]
     assert [leaf.tolist() for leaf in parsed.tree] == expected
     assert float(parsed.score) == 1 + 3 + 4 + 2 * 0.5
@@ -325,10 +330,13 @@ def test_bad_input(rules, potentials, length, message) -> None:
     refused(message, cky, rules, potentials, length)
 
 
+TWO = np.array([2, 2])
+
+
 def test_rules_of_each_sentence_are_refused() -> None:
     own = GrammarRules(*(np.stack([leaf, leaf]) for leaf in RULES))
     potentials = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), POTENTIALS)
-    refused("shared by all sentences", lambda: jax.vmap(cky)(own, potentials, np.array([2, 2])))
+    refused("shared by all sentences", jax.eval_shape, jax.vmap(cky), own, potentials, TWO)
 
 
 GIVEN = TreePotentials(np.zeros((5, 3)), np.zeros(2), np.zeros(3))
