@@ -142,12 +142,19 @@ def test_losses_count_words():
         assert data.problem.model.loss(one, one) == 0
 
 
-def test_a_random_field_and_confidence():
+@pytest.mark.thorough
+def test_a_random_field():
+    """Its objective is held against enumeration by `test_incomplete`."""
     sentences, trees = treebank(4, 12, 4)
     data = prepared(sentences, trees, projective=False, templates=TEMPLATES[2:4])
-    field = js.baselines.fit_random_field(*data, C=3.0)
-    assert field.status.solved
-    model = js.trained(data, field)
+    assert js.baselines.fit_random_field(*data, C=3.0).status.solved
+
+
+def test_confidence():
+    sentences, trees = treebank(4, 12, 4)
+    data, random = prepared(sentences, trees, projective=False), np.random.default_rng(0)
+    drawn = {"features": random.normal(size=data.encoding.features.size).astype(np.float32)}
+    model = js.trained(data, drawn)
     found = js.confidence.marginals(*model.on(sentences)).probabilities
     best = js.confidence.k_best(*model.on(sentences), k=3)
     assert found[3].shape == (5, 4)
