@@ -39,20 +39,26 @@ def data_of(labels, projective, dtype="float32", n=9):
     return sentences, trees, data
 
 
+def padded_pairs(data, pairs):
+    """Sentences and trees as the functions of the problem take them."""
+    sentences, trees = zip(*pairs, strict=True)
+    given = data.encoding.inputs(list(sentences)), data.encoding.outputs(list(trees))
+    return jax.device_get(padded(data.problem.padding, *given))
+
+
 def test_inner_products_are_counts_of_named_features(x64, labels="pq"):
-    """<Psi, Psi'> of any two trees, of features with labels and without; every slot is exact."""
+    """<Psi, Psi'> of any two trees of two sentences; every slot is exact."""
     sentences, _, data = data_of(labels, False, "float64")
-    every = [of_pairs(len(sentence), labels, False) for sentence in sentences]
-    for i in (0, 1):
-        many = [sentences[i]] * len(every[i])
-        x, y = padded(
-            data.problem.padding, data.encoding.inputs(many), data.encoding.outputs(every[i])
-        )
-        features = jax.jit(jax.vmap(js.joint_feature, (None, 0, 0)))(data.problem, x, y)["features"]
-        counts = [psi(sentences[i], tree) for tree in every[i]]
-        names = sorted({name for one in counts for name in one}, key=str)
-        table = np.array([[one[name] for name in names] for one in counts])
-        np.testing.assert_allclose(features @ features.T, table @ table.T, atol=1e-9)
+    pairs = [(own, tree) for own in sentences[:2] for tree in of_pairs(len(own), labels, False)]
+    x, y = padded_pairs(data, pairs)
+    features = jax.jit(jax.vmap(js.joint_feature, (None, 0, 0)))(data.problem, x, y)["features"]
+    counts = [psi(*pair) for pair in pairs]
+    names = sorted({name for one in counts for name in one}, key=str)
+    table, features = (
+        np.array([[one[name] for name in names] for one in counts]),
+        np.asarray(features),
+    )
+    np.testing.assert_allclose(features @ features.T, table @ table.T, atol=1e-9)
 
 
 @pytest.mark.thorough
@@ -103,19 +109,18 @@ def test_projective_trees_have_levels_of_errors(x64, loss, labels="pq"):
     sentences, trees, _ = data_of(labels, True, "float64")
     data = prepared(sentences, trees, loss=loss, dtype="float64")
     model = data.problem.model
+    every = [(own, tree) for own in sentences[:2] for tree in of_pairs(len(own), labels, True)]
+    potentials, score, loss = (
+        jax.jit(jax.vmap(each, (None, 0))) for each in (model.potentials, model.score, model.loss)
+    )
+    x, y = padded_pairs(data, every)  # trees of both sentences, so that one program serves both
     for seed, (sentence, tree) in enumerate(zip(sentences[:2], trees, strict=False)):
-        every = of_pairs(len(sentence), labels, True)
-        given, at = data.encoding.inputs([sentence] * len(every)), every.index(tree)
-        x, y = padded(data.problem.padding, given, data.encoding.outputs(every))
+        at, own = every.index((sentence, tree)), [pair[0] is sentence for pair in every]
         one, true = (row(each, np.array([at])) for each in (x, y))
         weights = np.random.default_rng(seed).normal(size=data.encoding.features.size)
-        potentials, score, loss = (
-            jax.jit(jax.vmap(each, (None, 0)))
-            for each in (model.potentials, model.score, model.loss)
-        )
         theta = potentials({"features": jnp.asarray(weights)}, one)
         F, delta = np.asarray(score(row(theta, 0), y)), np.asarray(loss(row(true, 0), y))
-        listed = Every(flat(y, 1), F, delta, at)
+        listed = Every(flat(y, 1)[own], F[own], delta[own], at - own.index(True))
         check_oracles(data.problem, theta, true, lambda _, listed=listed: listed)
 
 

@@ -36,6 +36,7 @@ from tests.lib.enumeration import (
     check_used,
     flat,
     pearson,
+    row,
 )
 from tests.lib.refusals import refused
 
@@ -78,9 +79,12 @@ def answers(potentials: jax.Array, asks: Asked, projective: bool) -> dict:
     }
     if projective:
         alone = jnp.where(jnp.eye(T + 1, dtype=bool), 0, -jnp.inf)  # one number after the other
-        of_errors = partial(best_of_errors, potentials, asks.wrong, asks.length)
-        found["levels"] = jax.vmap(partial(of_errors, slopes=jnp.ones(T + 1)))(alone)
-        found["mixed"] = of_errors(asks.offsets, asks.slopes)
+        of_errors = jax.vmap(partial(best_of_errors, potentials, asks.wrong, asks.length))
+        every = of_errors(
+            jnp.concatenate([alone, asks.offsets[None]]),
+            jnp.concatenate([jnp.ones_like(alone), asks.slopes[None]]),
+        )
+        found["levels"], found["mixed"] = row(every, slice(T + 1)), row(every, T + 1)
     return found
 
 
