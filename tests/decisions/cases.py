@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import jax
@@ -56,6 +57,7 @@ def matchings(rows, columns):
     return np.array(every)
 
 
+@functools.cache
 def cases(sense):
     """{name: (the set, its instances of n = 6 examples, all decisions of each example)}."""
     d, sizes, bounds = js.decisions, [2, 3, 0, 4, 1], [1, 2, 1, 3, 2]

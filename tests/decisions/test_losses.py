@@ -36,21 +36,23 @@ def test_spo_plus_is_its_formula(name, sense):
     costs, predicted = random.normal(size=(2, decisions.size.value))
     true = listed[np.argmax(s * listed @ costs)]
     spoilt = s * (2 * predicted - costs)
+    spo_plus = partial(js.decisions.spo_plus, decisions)
 
     @jax.jit
-    @partial(jax.value_and_grad, has_aux=True)
-    def both(c):
-        loss = js.decisions.spo_plus(decisions, c, costs, instance)
-        return loss, js.decisions.spo_plus(decisions, c, costs, instance, y=true)
+    def said(c):
+        known = spo_plus(c, costs, instance, y=true)
+        return *jax.value_and_grad(spo_plus)(c, costs, instance), known
 
-    (loss, known), slope = both(predicted)
-    assert loss == pytest.approx(float((listed @ spoilt).max() - true @ spoilt), abs=1e-9)
+    def loss(c):
+        return float(said(c)[0])
+
+    assert loss(predicted) == pytest.approx((listed @ spoilt).max() - true @ spoilt, abs=1e-9)
     own = listed[np.argmax(s * listed @ predicted)]
-    assert loss >= s * costs @ (true - own) - 1e-9
-    assert both(costs)[0][0] == pytest.approx(0.0, abs=1e-9)
-    assert known == pytest.approx(float(loss), abs=1e-9)
-    by_differences = slope_by_differences(lambda c: both(c)[0][0], predicted)
-    np.testing.assert_allclose(slope, by_differences, atol=1e-6)
+    assert loss(predicted) >= s * costs @ (true - own) - 1e-9
+    assert loss(costs) == pytest.approx(0.0, abs=1e-9)
+    value, slope, known = said(predicted)
+    assert known == pytest.approx(float(value), abs=1e-9)
+    np.testing.assert_allclose(slope, slope_by_differences(loss, predicted), atol=1e-6)
 
 
 @pytest.mark.parametrize("sense", SIGNS)
@@ -59,10 +61,15 @@ def test_the_slack_of_the_problem_is_spo_plus(sense):
     random, s = np.random.default_rng(0), SIGNS[sense]
     costs, predicted = random.normal(size=(2, decisions.size.value))
     problem = js.decisions.problem(decisions, 3, dtype="float64")
-    theta = js.decisions.DecisionTheta(jnp.asarray(predicted), instance)
     true = js.Truth(listed[np.argmax(s * listed @ costs)].astype(np.int32), costs)
-    slack = js.losses.structured_hinge(problem, theta, true)
-    loss = js.decisions.spo_plus(decisions, predicted, costs, instance)
+
+    @jax.jit
+    def both(predicted):
+        theta = js.decisions.DecisionTheta(predicted, instance)
+        loss = js.decisions.spo_plus(decisions, predicted, costs, instance)
+        return js.losses.structured_hinge(problem, theta, true), loss
+
+    slack, loss = both(predicted)
     assert slack == pytest.approx(float(loss), rel=1e-12)
 
 
@@ -90,8 +97,8 @@ def test_perturbed_decisions_in_closed_form(noise, sense):
     def layer(c):
         return js.decisions.perturbed_argmax(decisions, c, key, **options)
 
-    np.testing.assert_allclose(layer(predicted), [first, 1 - first], atol=0.005)
-    jacobian = jax.jacrev(layer)(jnp.asarray(predicted))
+    made, jacobian = jax.jit(lambda c: (layer(c), jax.jacrev(layer)(c)))(predicted)
+    np.testing.assert_allclose(made, [first, 1 - first], atol=0.005)
     density = norm.pdf(norm.ppf(first)) / (scale * np.sqrt(2)) * SIGNS[sense]
     by = np.ones(2) if noise == "gaussian" else predicted
     wanted = density * np.array([[1, -1], [-1, 1]]) / by[None]
@@ -111,18 +118,21 @@ def test_fenchel_young_is_the_mean_of_its_draws(noise, name, sense):
     key, M, scale = jax.random.key(3), 5, 0.5
     options = {"samples": M, "scale": scale, "noise": noise}
     given = y, key, instance
-    both = jax.jit(
-        jax.value_and_grad(lambda c: js.decisions.fenchel_young(decisions, c, *given, **options))
-    )
-    Z = np.asarray(jax.random.normal(key, (M, decisions.size.value), float))
+    loss = partial(js.decisions.fenchel_young, decisions, **options)
+
+    @jax.jit
+    def said(c):
+        noise = jax.random.normal(key, (M, decisions.size.value), float)
+        return *jax.value_and_grad(loss)(c, *given), noise
+
+    value, slope, Z = map(np.asarray, said(predicted))
     theta = s * predicted
     moved = theta[None] + scale * Z
     if noise == "multiplicative":
         moved = theta[None] * np.exp(scale * Z - scale**2 / 2)
     wanted = (moved @ listed.T).max(axis=1).mean() - theta @ y
-    loss, slope = both(predicted)
-    assert loss == pytest.approx(wanted, abs=1e-9)
-    by_differences = slope_by_differences(lambda c: both(c)[0], predicted)
+    assert value == pytest.approx(wanted, abs=1e-9)
+    by_differences = slope_by_differences(lambda c: float(said(c)[0]), predicted)
     np.testing.assert_allclose(slope, by_differences, atol=1e-6)
 
 
@@ -131,7 +141,8 @@ def test_fenchel_young_is_least_where_decisions_are_made_so_often():
     decisions, predicted, first, scale = two_best("gaussian", "minimise")
     y, key = np.array([first, 1 - first]), jax.random.key(0)
     options = {"samples": 200_000, "scale": scale}
-    slope = jax.grad(js.decisions.fenchel_young, 1)(decisions, predicted, y, key, **options)
+    loss = partial(js.decisions.fenchel_young, decisions, **options)
+    slope = jax.jit(jax.grad(loss))(predicted, y, key)
     np.testing.assert_allclose(slope, 0, atol=0.005)
 
 
@@ -163,12 +174,14 @@ LAYERS = {
 def test_layers_of_a_batch_under_jit_and_in_float32(layer):
     decisions, instances, _ = cases("minimise")["paths"]
     predicted = np.random.default_rng(0).uniform(size=(6, decisions.size.value)).astype("float32")
-    keys, one = jax.random.split(jax.random.key(0), 6), LAYERS[layer]
-    batch = jax.vmap(lambda c, key, x: one(decisions, c, key, x))
+    keys = jax.random.split(jax.random.key(0), 6)
+    one = partial(LAYERS[layer], decisions)
+    batch, alone = jax.vmap(one), jax.jit(one)
     many = jax.jit(batch)(predicted, keys, instances)
     assert many.dtype == np.float32
-    own = one(decisions, predicted[2], keys[2], instance_of(instances, 2))
-    np.testing.assert_allclose(many[2], own, atol=1e-6)
+    for i in range(6):
+        own = alone(predicted[i], keys[i], instance_of(instances, i))
+        np.testing.assert_allclose(many[i], own, atol=1e-6)
     slope = jax.jit(jax.grad(lambda c: batch(c, keys, instances).var()))(predicted)
     assert np.isfinite(slope).all() and slope.dtype == np.float32
 

@@ -105,7 +105,8 @@ def test_a_set_whose_best_is_known_up_to_a_bound(above, x64):
     decisions = js.decisions.own(6, best, "maximise", bounded=True)
     assert np.array_equal(js.decisions.decide(decisions, outputs.numbers), outputs.output)
     problem = js.decisions.problem(decisions, P, dtype="float64")
-    solution = js.fit(problem, inputs, outputs, C=20.0, tolerance=1e-5)
+    settings = js.Settings(variant="subspace")
+    solution = js.fit(problem, inputs, outputs, C=20.0, tolerance=1e-5, settings=settings)
     right = optimum(inputs, outputs, every, 1, 20.0).objective
     assert solution.dual * (1 - 1e-9) <= right <= solution.primal * (1 + 1e-9)
     assert solution.primal == pytest.approx(right + 20 * above, rel=2e-5)
