@@ -61,15 +61,18 @@ pytestmark = pytest.mark.usefixtures("x64")
 def by_elimination(graph: GraphPotentials, plan: Elimination, y: jax.Array) -> dict:
     """All that is said of one graph; y: labels."""
 
-    def score(graph: GraphPotentials, other: bool) -> jax.Array:
-        return best_other(graph, plan, y).score if other else best_labelling(graph, plan).score
+    def score(graph: GraphPotentials, other: bool) -> tuple:
+        found = best_other(graph, plan, y) if other else best_labelling(graph, plan)
+        return found.score, found
 
+    slopes = jax.value_and_grad(score, has_aux=True, allow_int=True)
+    ((_, best), used), ((_, another), of_other) = slopes(graph, False), slopes(graph, True)
     return {
-        "best": best_labelling(graph, plan),
-        "used": jax.grad(score, allow_int=True)(graph, False),
+        "best": best,
+        "used": used,
         "k best": k_best_labellings(graph, plan, K),
-        "other": best_other(graph, plan, y),
-        "other used": jax.grad(score, allow_int=True)(graph, True),
+        "other": another,
+        "other used": of_other,
         "sums": jax.value_and_grad(log_partition, allow_int=True)(graph, plan),
         "marginals": marginals(graph, plan),
     }
