@@ -98,8 +98,8 @@ def losses_of(problem: js.Problem, y: jax.Array, labels: jax.Array) -> jax.Array
 @pytest.mark.parametrize(
     ("parts", "loss", "formulation"),
     [
-        (eliminated, COSTS, "svm1_margin"),
         (enumerated, DEAR_FIRST, "svm2_slack"),
+        (eliminated, COSTS, "svm1_margin"),
         (passed, "normalised_hamming", "svm1_margin"),
     ],
 )
