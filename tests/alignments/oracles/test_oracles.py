@@ -90,11 +90,16 @@ def together(local):
         """All that is said of one pair."""
         best, ranked = BEST[local], k_best_local if local else k_best_global
         draw = jax.vmap(partial(sample, local=local), (None, None, 0))
-        found = best(potentials, lengths)
+
+        def score_of_best(potentials):
+            found = best(potentials, lengths)
+            return found.score, found
+
+        (_, found), used = jax.value_and_grad(score_of_best, has_aux=True)(potentials)
         return {
             "best": found,
             "again": score_operations(potentials, found.operations, found.begin),
-            "used": jax.grad(lambda p: best(p, lengths).score)(potentials),
+            "used": used,
             "k best": ranked(potentials, lengths, K),
             "sums": jax.value_and_grad(partial(log_partition, local=local))(potentials, lengths),
             "marginals": marginals(potentials, lengths, local=local),
@@ -104,8 +109,8 @@ def together(local):
     return jax.jit(jax.vmap(answers))
 
 
-EACH = [("float64", False, False), ("float32", True, True), ("float64", True, False),
-        ("float64", False, True)]  # fmt: skip
+EACH = [("float64", *case, local) for case in ((False, False), (True, False), (False, True))
+        for local in (True, False)]  # fmt: skip
 
 
 def test_counts_are_the_scores_letter_by_letter():
@@ -118,8 +123,9 @@ def test_counts_are_the_scores_letter_by_letter():
         np.testing.assert_allclose(counts(m, n, local)[0] @ w, wanted, rtol=0, atol=1e-12)
 
 
-@LOCAL
-@pytest.mark.parametrize("dtype, integers, linear", thorough_after(2, EACH))
+@pytest.mark.parametrize(
+    "dtype, integers, linear, local", thorough_after(2, [*EACH, ("float32", True, True, True)])
+)
 def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local):
     """And the k best, sums, marginals and samples; gradients count what is used."""
     potentials, lengths = cases(dtype, integers, linear)
@@ -145,19 +151,21 @@ def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local)
     check_samples(everything, found["drawn"])
 
 
-@LOCAL
-def test_batched_nested_and_alone(x64, local):
-    """One of the two without jit as well: the recursion is shared."""
-    given, align = cases("float64", True, count=4), BEST[local]
-    batched, jitted = jax.jit(jax.vmap(align))(*given), jax.jit(align)
+@cache
+def alone(local):
+    return jax.jit(BEST[local])
+
+
+def test_batched_nested_and_alone(x64):
+    """Of one of the two: the recursion is shared."""
+    given, align, jitted = cases("float64", True, count=4), local_alignment, alone(True)
+    batched = jax.jit(jax.vmap(align))(*given)
     check_alone(jitted, given, batched, range(4))
     folded = jax.tree.map(lambda leaf: leaf.reshape(2, 2, *leaf.shape[1:]), given)
     nested = jax.jit(jax.vmap(jax.vmap(align)))(*folded)
     nested = jax.tree.map(lambda leaf: np.reshape(leaf, (4, *leaf.shape[2:])), nested)
     jax.tree.map(np.testing.assert_array_equal, nested, batched)
     one = jax.tree.map(lambda leaf: leaf[0], given[0])
-    if local:
-        check_alone(align, given, batched, [0])
     shared = jax.jit(jax.vmap(partial(align, one)))(given[1])  # one table, several lengths
     check_alone(jitted, lambda i: (one, given[1][i]), shared, range(4))
 
@@ -165,11 +173,11 @@ def test_batched_nested_and_alone(x64, local):
 def test_ties(x64):
     """The rules of the docstring on cases made by hand."""
 
-    jitted = {align: jax.jit(align) for align in (local_alignment, global_alignment)}
-
     def operations(align, pairs, opened, extended):
-        pairs = np.asarray(pairs, float)
-        found = jitted[align](AlignmentPotentials(pairs, opened, extended), np.array(pairs.shape))
+        lengths = np.shape(pairs)
+        pairs = np.pad(np.array(pairs, float), ((0, M - lengths[0]), (0, N - lengths[1])))
+        potentials = AlignmentPotentials(pairs, np.float64(opened), np.float64(extended))
+        found = alone(align is local_alignment)(potentials, np.array(lengths))
         return [int(o) for o in np.asarray(found.operations) if o != PADDING], found.begin.tolist()
 
     # two equal pairs: the one on the earlier anti-diagonal, there the smaller i
