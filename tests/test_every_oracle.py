@@ -37,6 +37,7 @@ from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.semiring import Levels
+from jaxstruct.core.types import BinaryTree
 from jaxstruct.dependencies.potentials import Parse, real_arcs
 from jaxstruct.dependencies.structure import TreeTheta
 from jaxstruct.graphs.elimination import elimination
@@ -82,10 +83,15 @@ def _of_jax(potentials: Any) -> Any:
 
 
 def _slopes(value: Callable) -> Callable:
-    """The gradient of a scalar beside it."""
+    """The gradient of a scalar, or of the score of what is found, beside it."""
+
+    def score(potentials: Any) -> tuple:
+        found = value(potentials)
+        return getattr(found, "score", found), found
 
     def both(potentials: Any) -> tuple:
-        return jax.value_and_grad(value)(potentials)
+        (_, found), slope = jax.value_and_grad(score, has_aux=True)(potentials)
+        return found, slope
 
     both.value = value
     return both
@@ -104,8 +110,7 @@ def _chains(second: bool, by_step: bool) -> Case:
     y = np.array([1, 0, 2, -1, -1], np.int32)
     offsets, slopes = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
     return Case(given, read, {
-        "best": _slopes(lambda p: chains.viterbi(p, N).score),
-        "labels": lambda p: chains.viterbi(p, N).labels,
+        "best": _slopes(lambda p: chains.viterbi(p, N)),
         "k best": lambda p: chains.k_best(p, N, 4),
         "levels": lambda p: hamming_levels(p, y, N, 4),
         "best of levels": lambda p: best_of_levels(p, y, N, offsets, slopes),
@@ -124,8 +129,7 @@ def _segments() -> Case:
     read = read._replace(segments=np.broadcast_to(ends <= N, (T, L, S)))
     steps, targets = jnp.ones((T, L, S), jnp.int32), np.array([[0, 1, 2], [1, 2, 3]])
     return Case(given, read, {
-        "best": _slopes(lambda p: segments.viterbi(p, N).score),
-        "codes": lambda p: segments.viterbi(p, N).codes,
+        "best": _slopes(lambda p: segments.viterbi(p, N)),
         "k best": lambda p: segments.k_best(p, N, 4),
         "levels": lambda p: forward(Levels(targets), _of_jax(p), N, steps).total,
         "log Z": _slopes(lambda p: segments.log_partition(p, N)),
@@ -149,17 +153,16 @@ def _trees(by_span: bool) -> Case:
     read = read._replace(lexical=np.broadcast_to(begin[:, 0] < N, (T, symbols)))
     if by_span:
         read = read._replace(spans=np.broadcast_to(spans, (T, T, symbols)))
+    nodes = (0, 1, 2, -1, -1), (0, 1, -1, -1), (0, 1, -1, -1), (1, 2, -1, -1), (3, 3, -1, -1)
+    one = BinaryTree(*(np.array(leaf, np.int32) for leaf in nodes))
     return Case(given, read, {
-        "best": _slopes(lambda p: k_best_trees.cky(rules, p, N).score),
-        "tree": lambda p: k_best_trees.cky(rules, p, N).tree,
+        "best": _slopes(lambda p: k_best_trees.cky(rules, p, N)),
         "k best": lambda p: k_best_trees.k_best_trees(rules, p, N, 3),
         "log Z": _slopes(lambda p: inside_outside.log_partition(rules, p, N)),
         "marginals": lambda p: inside_outside.rule_marginals(rules, p, N),
         "sample": lambda p: inside_outside.sample_tree(rules, p, N, KEY),
         "levels": lambda p: k_best_trees.tree_levels(rules, p, counts, N, 4),
-        "score": _slopes(
-            lambda p: trees.score_tree(rules, p, k_best_trees.cky(rules, p, N).tree, N)
-        ),
+        "score": _slopes(lambda p: trees.score_tree(rules, p, one, N)),
     })  # fmt: skip
 
 
@@ -169,8 +172,7 @@ def _dependencies(projective: bool) -> Case:
     y = np.array([0, 1, 2, -1, -1], np.int32), np.array([0, 1, 1, -1, -1], np.int32)
     kind = {"projective": projective}
     return Case(_numbers(T + 1, T, R), real, {
-        "best": _slopes(lambda p: dependencies.best_tree(p, N, **kind).score),
-        "tree": lambda p: dependencies.best_tree(p, N, **kind)[:2],
+        "best": _slopes(lambda p: dependencies.best_tree(p, N, **kind)),
         "k best": lambda p: dependencies.k_best_trees(p, N, 3, **kind),
         "best wrong": lambda p: dependencies.best_wrong_tree(p, y, N, **kind),
         "log Z": _slopes(lambda p: dependencies.log_partition(p, N, **kind)),
@@ -187,8 +189,7 @@ def _alignments(local: bool) -> Case:
     best = pairwise.local_alignment if local else pairwise.global_alignment
     k_best = alignments.k_best_local if local else alignments.k_best_global
     return Case(given, alignments.AlignmentPotentials(pairs, np.True_, np.True_), {
-        "best": _slopes(lambda p: best(p, sizes).score),
-        "alignment": lambda p: best(p, sizes)[:-1],
+        "best": _slopes(lambda p: best(p, sizes)),
         "k best": lambda p: k_best(p, sizes, 3),
         "log Z": _slopes(lambda p: alignments.log_partition(p, sizes, **kind)),
         "marginals": lambda p: alignments.marginals(p, sizes, **kind),
@@ -213,8 +214,7 @@ def _graphs(kinds: bool) -> Case:
     read = np.broadcast_to(np.arange(T)[:, None] < N, (T, S)), real
     y, exact = np.array([0, 1, 2, -1, -1], np.int32), variable_elimination
     return Case((whole.nodes, whole.pairs), read, {
-        "best": _slopes(lambda p: exact.best_labelling(of(p), plan).score),
-        "labels": lambda p: exact.best_labelling(of(p), plan).labels,
+        "best": _slopes(lambda p: exact.best_labelling(of(p), plan)),
         "best other": lambda p: exact.best_other(of(p), plan, y),
         "k best": lambda p: graphs_k_best.k_best_labellings(of(p), plan, 3),
         "log Z": _slopes(lambda p: exact.log_partition(of(p), plan)),
@@ -245,8 +245,7 @@ def _assignments(complete: bool) -> Case:
         return function(p[0], *more, rows=p[1], columns=p[2], **kind)
 
     return Case(given, (row[:, None] & column[None], row, column), {
-        "best": lambda p: of(best_matching, p, sizes),
-        "score": _slopes(lambda p: of(best_matching, p, sizes).score),
+        "best": _slopes(lambda p: of(best_matching, p, sizes)),
         "k best": lambda p: of(k_best_matchings, p, sizes, 3),
         "best wrong": lambda p: of(best_wrong_matching, p, y, sizes),
         "score of one": _slopes(lambda p: assignments.score_matching(p[0], y, sizes, p[1], p[2])),
@@ -328,7 +327,8 @@ def test_the_best_wrong_tree_of_arrays_of_numpy_is_that_of_arrays_of_jax() -> No
     heads, arcs = np.array([0, 1, 1, 3]), _numbers(5, 4, 2)
     best = partial(dependencies.best_wrong_tree, projective=True)
     given = arcs, (heads, heads % 2), 4
-    jax.tree.map(np.testing.assert_array_equal, best(*given), best(*_of_jax(given)))
+    of_numpy, of_jax = jax.jit(lambda traced: (best(*given), best(*traced)))(given)
+    jax.tree.map(np.testing.assert_array_equal, of_numpy, of_jax)
 
 
 def _layers(name: str) -> Case:
