@@ -29,7 +29,7 @@ def slope_by_differences(value, at, step=1e-6):
     return np.array([(value(at + move) - value(at - move)) / (2 * step) for move in moves])
 
 
-@pytest.mark.parametrize(("name", "sense"), zip(NAMES, itertools.cycle(SIGNS), strict=False))
+@pytest.mark.parametrize(("name", "sense"), [*zip(NAMES, itertools.cycle(SIGNS), strict=False)])
 def test_spo_plus_is_its_formula(name, sense):
     decisions, instance, listed = one_of(name, sense)
     random, s = np.random.default_rng(0), SIGNS[sense]
@@ -146,7 +146,7 @@ def test_fenchel_young_is_least_where_decisions_are_made_so_often():
     np.testing.assert_allclose(slope, 0, atol=0.005)
 
 
-@pytest.mark.parametrize(("name", "sense"), zip(["grid", "knapsack"], SIGNS, strict=True))
+@pytest.mark.parametrize(("name", "sense"), [*zip(["grid", "knapsack"], SIGNS, strict=True)])
 def test_blackbox_interpolates(name, sense):
     """The formula of the paper, for costs that are minimised."""
     decisions, instance, listed = one_of(name, sense)

@@ -197,6 +197,7 @@ def trained(case, formulation, C, settings, *, bucketed=False, dtype="float64", 
         ("kernel", ASCENT, "svm1_margin"),
         ("dense", ASCENT, "svm0"),
         ("sparse", FULL._replace(capacity=32), "svm1_slack"),
+        pytest.param("dense", ASCENT, "svm2_slack", marks=pytest.mark.thorough),
     ],
 )
 def test_all_tokens_and_all_kinds_of_oracle(x64, way, settings, formulation):

@@ -241,24 +241,19 @@ def interleave(
       shared: what all bodies read and write. own: of each body.
     """
 
-    def run(parts: list[tuple], state: tuple) -> tuple:
+    def turn(number: Array, state: tuple) -> tuple:
         shared, after = state[0], []
-        for (first, last), body, own in zip(parts, bodies, state[1], strict=True):
+        for (start, stop), body, own in zip(spans, bodies, state[1], strict=True):
+            first = start + number * (stop - start) // turns
+            last = start + (number + 1) * (stop - start) // turns
             shared, own = jax.lax.fori_loop(
                 first, last, lambda at, pair, body=body: body(at, *pair), (shared, own)
             )
             after.append(own)
         return shared, after
 
-    def turn(number: Array, state: tuple) -> tuple:
-        parts = []
-        for start, stop in spans:
-            ends = (start + turned * (stop - start) // turns for turned in (number, number + 1))
-            parts.append(tuple(ends))
-        return run(parts, state)
-
-    if turns == 1 or len(bodies) == 1:
-        return run(list(spans), (shared, own))
+    if len(bodies) == 1:
+        turns = 1
     return jax.lax.fori_loop(0, turns, turn, (shared, own))
 
 
@@ -266,7 +261,7 @@ class Results(NamedTuple):
     """What bodies of `interleave` return, of B rows each time, in one array of each dtype.
 
     A loop writes each array by a kernel of its own, and kernels are what compiling takes: the
-    oracle's program of a chain has 181 so, 211 with an array a result.
+    oracle's program of a chain has 182 so, 211 with an array a result.
 
     Fields:
       shapes: of the results of a call, leaves [B, ...]. count: how many calls there are.

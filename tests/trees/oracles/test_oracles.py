@@ -149,10 +149,10 @@ def check_of_levels(given: Cases, every: Listed, counts: np.ndarray, found, tole
     check_levels(every, levels, found.tree, found.score, tolerance)
 
 
-EACH = [(OWN, SMALL, "float32"), (SHARED, SKEWED, "float64")]
+EACH = [(OWN, SMALL, "float32"), (SHARED, SKEWED, "float64"), (OWN, SKEWED, "float64")]
 
 
-@pytest.mark.parametrize(("kind", "size", "dtype"), thorough_after(1, EACH))
+@pytest.mark.parametrize(("kind", "size", "dtype"), thorough_after(2, EACH))
 def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
     """Of equals, of odd seeds, the lowest top symbol, then in preorder the lowest rule, the lowest
     split. Matches of inner nodes are levels, one of them a cap in float64."""
