@@ -72,8 +72,13 @@ QUICK = {
     "xla_backend_optimization_level": 0,
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_disable_hlo_passes": ",".join(
+        ("while-loop-invariant-code-motion", "tree_reduction_rewriter", "dot-library-rewriter")
+    ),
 }
-"""XLA compiles in a tenth to a third of the time so, and programs run 5 to 11 times as long."""
+"""XLA compiles in a tenth to a third of the time so, and programs run 5 to 11 times as long. The
+passes left out make kernels, of which each compiles 6 ms: 135 for 163 in a chain's oracle, and 3 to
+16 % of the processor time of seven files."""
 COSTLIEST = (
     "test_several_devices.py", "test_docs.py", "graphs/test_incomplete.py",
     "solvers/test_candidate_training.py", "solvers/test_known.py", "solvers/test_certificate.py",
@@ -140,7 +145,19 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_numpy_rank_promotion", "raise")
     if not hasattr(config, "workerinput"):  # workers inherit the environment
         _compile_quickly(config)
+    elif hasattr(os, "sched_setaffinity"):
+        _keep_to_one_core(config)
     gc.set_threshold(100_000, 50, 100)  # tracing makes objects by the million, few of them garbage
+
+
+def _keep_to_one_core(config: pytest.Config) -> None:
+    """Each worker on a core of its own: the compiler starts as many threads as it sees cores.
+
+    4 to 7 % of the processor time of trees and alignments, on two cores.
+    """
+    cores, number = sorted(os.sched_getaffinity(0)), int(config.workerinput["workerid"][2:])
+    if config.workerinput["workercount"] == len(cores):
+        os.sched_setaffinity(0, {cores[number]})
 
 
 def _compile_quickly(config: pytest.Config) -> None:
