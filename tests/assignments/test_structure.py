@@ -94,6 +94,7 @@ def enumerated(unmatched, loss):
     return data, np.array(features, float), np.array(deltas), np.array(truths)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("unmatched", "loss", "formulation"),
     [(False, "rows", "svm1"), (True, "normalised_items", "svm1_margin")],

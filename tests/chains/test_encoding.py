@@ -38,6 +38,7 @@ def test_predictions_come_in_the_callers_labels_and_order() -> None:
     assert nothing == [[], []]
 
 
+@pytest.mark.thorough
 def test_a_kernel_of_tokens_trains_and_comes_back_from_a_file(tmp_path) -> None:
     """A polynomial one reads products of features."""
     random = np.random.default_rng(0)

@@ -46,6 +46,7 @@ def optimum(inputs, outputs, every, s, C):
     return solve_primal("svm1_margin", 2 * s * features, losses, truths, C)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "sense"), [*zip(NAMES, itertools.cycle(SIGNS), strict=False)])
 def test_the_certified_optimum_is_that_of_the_quadratic_program(name, sense, x64):
     del x64

@@ -94,6 +94,7 @@ def enumerated(labels, projective):
     return np.array(features), np.array(losses), np.array(truths)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("labels", "projective", "formulation"),
     [("pq", False, "svm1_margin"), ("", False, "svm1"), ("", True, "svm1_slack")],

@@ -30,6 +30,7 @@ def sequences() -> tuple[list, list, list]:
     return X, labels, known
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("objective", ["svm1_margin", "log_loss"])
 def test_sequences_are_learned_from_half_of_their_labels(objective: str) -> None:
     X, labels, known = sequences()

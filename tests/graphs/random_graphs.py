@@ -15,6 +15,7 @@ from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials, complete_edges, grid_edges
 from tests.lib.enumeration import Listed
+from tests.lib.thorough import repeats
 
 KINDS = ("tree", "cycle", "complete", "any", "apart", "grid")
 """`any` has isolated nodes now and then, `apart` no edges at all, `grid` is 3 x 3 with 2 labels."""
@@ -172,7 +173,7 @@ def listed(given: Cases, which: Iterable[int] | None = None) -> Listed:
 
 
 @functools.cache
-def cases(count: int = 200, seed: int = 0) -> Cases:
+def cases(count: int = len(repeats(200, 80)), seed: int = 0) -> Cases:
     """`count` graphs of each kind; V is padded to 12, E to 16."""
     rng, found = np.random.default_rng(seed), []
     for kind in KINDS:

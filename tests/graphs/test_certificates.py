@@ -121,6 +121,7 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
 SEEDS = repeats(6, 4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("oracle", ["relaxed", "reweighted", "modes"])
 def test_certificates_never_lie(oracle: str) -> None:
     ends = [check_run(seed, oracle, "svm1_margin", 2).status.name for seed in SEEDS]

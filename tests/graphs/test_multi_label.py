@@ -58,6 +58,7 @@ def test_losses_are_those_counted() -> None:
             np.testing.assert_allclose(np.asarray(found, float), losses(name, y), atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("formulation", "loss"), [("svm1_margin", "hamming"), ("svm2_slack", "f1")]
 )

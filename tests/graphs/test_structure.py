@@ -73,6 +73,7 @@ def classes_of(given: Graphs) -> list[np.ndarray]:
     return classes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
 def test_enumeration_serves_every_formulation(formulation: str) -> None:
     given, problem = enumerated()

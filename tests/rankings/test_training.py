@@ -30,6 +30,7 @@ def truth_last(psi, losses, wrong, true, most):
     return psi, np.concatenate([losses, np.repeat(losses[:1], more), [0]])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("loss", "formulation"), [("ndcg", "svm1_margin"), ("ndcg", "svm1_slack")])
 def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss, formulation):
     """Of slack re-scaling the search alone leaves a gap, which the list closes. Other losses have
@@ -51,6 +52,7 @@ def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss, formulat
     check_optimum(data, formulation, 20.0, truth, 1e-7, 1e-6, gap_of_search=gap)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("loss", "at", "formulation"),
     [("f1", None, "svm1_margin"), ("f1", None, "svm1_slack"), ("recall_at", 2, "svm2_margin"),

@@ -202,6 +202,7 @@ def test_inner_products_are_counts_by_hand(x64):
         np.testing.assert_allclose(np.concatenate(flat), table[-1], atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_the_optimum_is_that_of_the_quadratic_program(x64, formulation):
     x, y = training_set(outside=1, dtype="float64")

@@ -191,6 +191,7 @@ def trained(case, formulation, C, settings, *, bucketed=False, dtype="float64", 
     return fit(problem, x, y, formulation, C, settings=settings, **options), x, problem
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("way", "settings", "formulation"),
     [
@@ -220,6 +221,7 @@ def assert_best(case, predicted, w):
     assert (F[rows, place] >= F.max(axis=1) - 1e-3 * np.abs(F).max()).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_triples_ends_pairs_constraints(x64, formulation):
     case = Training(model=RICH, loss="squares", constrained=True)

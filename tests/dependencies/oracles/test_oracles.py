@@ -39,9 +39,10 @@ from tests.lib.enumeration import (
     row,
 )
 from tests.lib.refusals import refused
+from tests.lib.thorough import repeats
 
 KINDS = pytest.mark.parametrize("projective", [True, False], ids=["projective", "any"])
-N, T, R, K, DRAWS = 400, 4, 2, 6, 300
+N, T, R, K, DRAWS = len(repeats(400, 160)), 4, 2, 6, 300
 
 
 class Asked(NamedTuple):

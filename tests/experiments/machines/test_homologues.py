@@ -153,6 +153,7 @@ def every_plane(gaps, symmetric):
     return np.array([np.concatenate([r, np.repeat(r[-1:], most - len(r), axis=0)]) for r in rows])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "formulation, gaps, symmetric", [("svm1", "linear", False), ("svm2_margin", "affine", True)]
 )
