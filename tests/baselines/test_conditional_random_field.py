@@ -100,6 +100,7 @@ def test_the_optimum_is_that_of_scipy_in_one_bucket_or_two(x64: None, C: float) 
         assert solution.gradient_norm <= 1e-9 * max(1, np.linalg.norm(w))
 
 
+@pytest.mark.thorough
 def test_float32_reaches_the_optimum_and_the_second_run_compiles_nothing() -> None:
     problem, truth = SMALL.problem(PLAIN), all_outputs(SMALL, PLAIN)
     seen: list[FieldProgress] = []
@@ -270,6 +271,7 @@ def new_inputs(kernel) -> ChainInput:
     return inputs_of(kernel, NEW, np.where(NEW.y >= 0, M, -1))
 
 
+@pytest.mark.thorough
 def test_with_a_linear_kernel_it_is_the_linear_field(x64: None) -> None:
     """The same objective, and the same labels of sequences that did not train."""
     plain = DATA.problem(PLAIN, dtype="float64")
@@ -343,6 +345,7 @@ def test_a_chain_loses_its_gram_and_others_lose_nothing() -> None:
     assert without_gram(x.features) is x.features
 
 
+@pytest.mark.thorough
 def test_float64_rows_train_a_float32_problem_where_float64_is_on(x64: None) -> None:
     problem, x, y = multiclass(4, 3), np.eye(4), np.arange(4) % 3
     assert x.dtype == np.float64

@@ -41,6 +41,7 @@ def test_against_enumeration(x64, setting):
     check(setting, "float64", 1e-9, 3 if setting in LONGER else 0)
 
 
+@pytest.mark.thorough
 def test_float32():
     check(SETTINGS[4], "float32", 1e-5)
 

@@ -110,6 +110,7 @@ def test_windows_of_narrow_indices_are_those_of_wide_ones(dtype):
     assert wanted.indices.max() == 300 and (np.asarray(wanted.indices) >= 256).any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way, model", thorough_after(1, [("sparse", RICH), ("dense", RICH)]))
 def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
     """Every hook, on lengths 0 to T; and F is <w, Psi> of the wide tokens written down."""

@@ -83,6 +83,7 @@ def _short(trees: list[Tree], least: int) -> list[Tree]:
     return [clean(tree) for tree in kept]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("memory", "sizes", "outside"),
     [(None, (1_287, 3_401, 139), 141), (2, (1_022, 3_217, 139), 138), (0, (188, 1_755, 139), 78)],

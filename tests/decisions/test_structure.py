@@ -62,6 +62,7 @@ def test_the_certified_optimum_is_that_of_the_quadratic_program(name, sense, x64
         np.testing.assert_allclose(weights, right.w, atol=1e-4 * np.linalg.norm(right.w))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "shared"), thorough_after(1, [("open", True), ("turned", False)]))
 def test_rules_and_float32(name, shared):
     decisions, inputs, outputs, every = examples(name, "minimise", shared)

@@ -46,6 +46,7 @@ PAIRS = [
 ROWS = [([float(n), 1.0], own) for n, (_, own) in enumerate(PAIRS)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pairs, kernel", [(PAIRS, K.spectrum(2)), (ROWS, K.gaussian(1.0))])
 def test_it_is_the_machine_on_the_gram_matrices_and_comes_back_from_a_file(
     pairs, kernel, tmp_path

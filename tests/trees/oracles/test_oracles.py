@@ -194,6 +194,7 @@ def test_levels_of_every_pair_of_matched_and_predicted() -> None:
         check_of_levels(given, listed(given, False), asks.counts, found, 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_derivatives_against_differences() -> None:
     """Of the k best, all levels, and a tree's score by itself."""
@@ -214,6 +215,7 @@ def test_derivatives_against_differences() -> None:
     assert_derivatives(scores, potentials)
 
 
+@pytest.mark.thorough
 def test_more_are_sorted_in_the_same_order(monkeypatch) -> None:
     """Those of many come first among those of more, ties included, block by block or at once."""
     kind, size = OWN, SKEWED
@@ -252,6 +254,7 @@ def test_a_wide_batch_takes_no_more_memory_than_is_allowed(monkeypatch) -> None:
         assert found.temp_size_in_bytes < 1.2 * oracle.MOST_BYTES + found.output_size_in_bytes
 
 
+@pytest.mark.thorough
 def test_long_sentences_take_the_memory_of_their_charts() -> None:
     """One chart for log Z and four for marginals, T (T + 1) / 2 by S floats each."""
     T, S, N = 30, 10, 64
@@ -296,6 +299,7 @@ def test_pairs_of_ranks_that_may_be_among_the_best() -> None:
     assert rank_pairs(3) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
 
 
+@pytest.mark.thorough
 def test_one_rule() -> None:
     """Right-branching only: (0 (0 (0 ..))) from 0 -> 1 0; both symbols over tokens."""
     rules = GrammarRules(*np.array([[0], [1], [0]]))
