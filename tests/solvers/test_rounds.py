@@ -26,6 +26,8 @@ from jaxstruct.solvers.n_slack.working_sets import is_enumerated
 from tests.solvers.cases import random_case
 
 WAYS = ("grown", "enumerated")
+CASE = random_case(seed=5, n=16)
+"""Its examples fill a batch, in `fit` as in runs made by hand."""
 
 
 def _used_up(state):
@@ -36,7 +38,7 @@ def _used_up(state):
 def test_a_step_uses_up_its_state_where_it_may(x64, way):
     """It is the same step; otherwise the old state stays."""
     settings = Settings(working_sets=way)
-    run = random_case(seed=5).run("svm1_margin", 1.0, settings)
+    run = CASE.run("svm1_margin", 1.0, settings)
 
     def stepped(state, takes_over):
         return cutting_plane.step(run, state, 1e-9, takes_over=takes_over)[0]
@@ -52,11 +54,10 @@ def test_a_step_uses_up_its_state_where_it_may(x64, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_fit_leaves_what_others_hold(x64, way):
     """The solution that it starts from, and the states that a callback sees."""
-    case, states = random_case(seed=5), []
-    settings = Settings(working_sets=way, variant="subspace")
+    states, settings = [], Settings(working_sets=way, variant="subspace")
 
     def trained(**options):
-        return case.fit(max_passes=4, settings=settings, **options)
+        return CASE.fit(max_passes=4, settings=settings, **options)
 
     def hold(progress):
         states.append(progress.state)
@@ -104,8 +105,8 @@ class Run:
     """The rounds of a run, each given its relative gap and how many planes it found."""
 
     def __init__(self, way="grown", formulation="svm1_margin", **settings):
-        case, settings = random_case(seed=5), Settings(working_sets=way, **settings)
-        run = case.run(formulation, 1.0, settings, dtype="float32")
+        settings = Settings(working_sets=way, **settings)
+        run = CASE.run(formulation, 1.0, settings, dtype="float32")
         self.settings, self.formulation = run.settings, run.formulation
         self.state = cutting_plane.init(run)
 
@@ -227,8 +228,7 @@ def test_large_grown_sets_change_over_far_from_the_end_alone(more, gap, full):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_step_follows_the_rule(x64, way):
     """The step after ten equal gaps is a Newton step, and so are those after it."""
-    case, settings = random_case(seed=5), Settings(working_sets=way)
-    run = case.run("svm1_margin", 1.0, settings)
+    run = CASE.run("svm1_margin", 1.0, Settings(working_sets=way))
 
     def stepped(state):
         return cutting_plane.step(run, state, 1e-9)
@@ -240,7 +240,7 @@ def test_a_step_follows_the_rule(x64, way):
         after, info = stepped(goes_on)
         assert ("newton" in info.seconds) == bool(after.full) == (goes_on is stalled)
         gap = cutting_plane.relative_gap(info.estimate)
-        wanted = with_gap(goes_on, gap, info.planes_added, len(case.y)).gaps
+        wanted = with_gap(goes_on, gap, info.planes_added, len(CASE.y)).gaps
         np.testing.assert_array_equal(after.gaps, wanted)
     _, info = stepped(after._replace(gaps=np.linspace(1, 0.1, STALL_ROUNDS)))
     assert "newton" in info.seconds
