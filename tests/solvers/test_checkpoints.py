@@ -82,7 +82,7 @@ def test_every_leaf_comes_back_bit_by_bit(tmp_path, variant, formulation, dtype)
         problem = multiclass(D, K, dtype=dtype)
         solution = fit(
             problem, *data(), formulation, C, max_passes=4, tolerance=1e-5,
-            settings=Settings(variant=variant),
+            settings=SWEEPS._replace(variant=variant),
         )  # fmt: skip
         save_solution(tmp_path / "run.npz", solution)
         loaded = load_solution(tmp_path / "run.npz", problem)
@@ -109,7 +109,8 @@ def test_outputs_in_containers_keep_their_structure(saved):
     """Of dicts, tuples and lists; those in records are said, in `test_known`."""
     path, problem, solution = saved
     (labels,) = (sets := solution.state.sets).outputs
-    sets = sets._replace(outputs=({"label": labels, "more": (labels, [labels + 1])},))
+    both = labels, [jnp.asarray(np.asarray(labels) + 1)]
+    sets = sets._replace(outputs=({"label": labels, "more": both},))
     wrapped = solution._replace(state=solution.state._replace(sets=sets))
     save_solution(path, wrapped)
     assert_same(wrapped, load_solution(path, problem), kinds=True)
@@ -195,19 +196,18 @@ def test_saving_refuses_what_it_cannot_hold(tmp_path, saved):
     _, _, solution = saved
     with refused("must be a Solution of fit, got dict"):
         save_solution(tmp_path / "x.npz", solution.weights)
-    refused("bfloat16", save_weights, tmp_path / "x.npz", {"w": jnp.zeros(3, jnp.bfloat16)})
+    refused("bfloat16", save_weights, tmp_path / "x.npz", {"w": np.zeros(3, jnp.bfloat16)})
     refused("has no arrays", save_weights, tmp_path / "x.npz", {})
     assert not (tmp_path / "x.npz").exists()
 
 
-MACHINE = multiclass(3, 5)
-FOUR_SWEEPS = Settings(variant="subspace", cached_sweeps=4)
-GROWN = FOUR_SWEEPS._replace(working_sets="grown")
+MACHINE = multiclass(D, K)
+GROWN = SWEEPS._replace(working_sets="grown", cached_sweeps=4)
 RANDOM = np.random.default_rng(0)
-ROWS, CLASSES = RANDOM.normal(size=(19, 3)), RANDOM.integers(0, 5, 19).astype(np.int32)
+ROWS, CLASSES = RANDOM.normal(size=(N, D)), RANDOM.integers(0, K, N).astype(np.int32)
 
 
-def train(problem, settings=FOUR_SWEEPS, **options):
+def train(problem, settings=SWEEPS, **options):
     return fit(problem, ROWS, CLASSES, "svm1_margin", 5.0, settings=settings, **options)
 
 
@@ -413,7 +413,6 @@ def test_refusals(options, message):
 
 
 def test_weights_that_no_file_can_hold_are_refused_before_training(tmp_path):
-    problem = MACHINE
-    half = {name: leaf.astype(jnp.bfloat16) for name, leaf in problem.initial_weights.items()}
+    half = {"weights": np.zeros((D, K), jnp.bfloat16)}
     with refused("bfloat16.*cast bfloat16 to float32"):
-        check_checkpoint(tmp_path / "run.npz", 60.0, False, problem._replace(initial_weights=half))
+        check_checkpoint(tmp_path / "run.npz", 60.0, False, MACHINE._replace(initial_weights=half))
