@@ -70,7 +70,7 @@ class OrderEncoding(NamedTuple):
 
     def problem(self) -> js.Problem:
         return js.make_problem(
-            {"features": jnp.zeros(len(self.features))},
+            {"features": np.zeros(len(self.features), np.float32)},
             js.Model(potentials, score, decode, loss),
             js.Oracles(contenders, output, all_outputs=all_outputs),
         )
