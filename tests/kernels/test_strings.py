@@ -39,6 +39,7 @@ from tests.lib.refusals import refused
 TEXTS = random_texts(0, 7)
 COUNTS = [substrings_of(text) for text in TEXTS]
 DECAY = 0.6
+pairwise, gram_of_parts = jax.jit(pairwise_gram), jax.jit(gram_matrix)
 KERNELS = {
     "subsequences": subsequences(3, DECAY), "substrings": substrings(0.8), "spectrum": spectrum(2),
     "mismatch": mismatch(3, 1, 4),
@@ -73,7 +74,7 @@ def test_it_is_the_sum_over_index_tuples(x64) -> None:
     strings = encoded(TEXTS)
     features = {q: [subsequences_of(text, q, DECAY) for text in TEXTS] for q in (1, 2, 3)}
     want = {q: gram_of(each) for q, each in features.items()}
-    for gram in (gram_matrix, pairwise_gram):
+    for gram in (gram_matrix, pairwise):
         np.testing.assert_allclose(gram(subsequences(3, DECAY), strings), want[3], rtol=1e-12)
     shorter = gram_matrix(subsequences(3, DECAY, shortest=1), strings)
     np.testing.assert_allclose(shorter, want[1] + want[2] + want[3], rtol=1e-12)
@@ -115,7 +116,7 @@ def test_it_is_the_sum_over_common_substrings(kernel, weight, x64) -> None:
     want, strings = gram_of(COUNTS, weight), encoded(TEXTS)
     assert want.max() > 1
     np.testing.assert_allclose(gram_matrix(kernel, strings), want, rtol=1e-12)
-    np.testing.assert_allclose(pairwise_gram(kernel, strings), want, rtol=1e-12)
+    np.testing.assert_allclose(pairwise(kernel, strings), want, rtol=1e-12)
 
 
 def test_strings_shorter_than_k_have_no_features() -> None:
@@ -138,7 +139,7 @@ def test_the_mismatch_kernel_is_the_sum_over_all_words(k, m) -> None:
     features = np.array([by_words(text, k, m) for text in TEXTS], float)
     kernel, strings = mismatch(k, m, 4), encoded(TEXTS)
     np.testing.assert_array_equal(gram_matrix(kernel, strings), features @ features.T)
-    np.testing.assert_array_equal(pairwise_gram(kernel, strings), features @ features.T)
+    np.testing.assert_array_equal(pairwise(kernel, strings), features @ features.T)
 
 
 @pytest.mark.parametrize("letters", [1, 2, 4])
@@ -174,25 +175,24 @@ def test_halves_tiles_and_padding_change_nothing(name, monkeypatch, x64) -> None
 def test_values_are_cosines(x64) -> None:
     rng = np.random.default_rng(0)
     X, Z = rng.normal(size=(4, 3)), rng.normal(size=(5, 3))
-    lengths = [np.linalg.norm(each, axis=1) for each in (X, Z)]
-    want = X @ Z.T / np.outer(*lengths)
-    np.testing.assert_allclose(gram_matrix(normalised(linear()), X, Z), want, rtol=1e-12)
-    np.testing.assert_allclose(pairwise_gram(normalised(linear()), X, Z), want, rtol=1e-12)
+    want = X @ Z.T / np.outer(*(np.linalg.norm(each, axis=1) for each in (X, Z)))
+    np.testing.assert_allclose(gram_of_parts(normalised(linear()), X, Z), want, rtol=1e-12)
+    np.testing.assert_allclose(pairwise(normalised(linear()), X, Z), want, rtol=1e-12)
 
 
 @pytest.mark.parametrize("decay", [0.01, 1.0])
 def test_strings_without_a_subsequence_have_no_direction(decay, x64) -> None:
     strings, kernel = encoded(TEXTS), normalised(subsequences(3, decay))
-    gram = np.asarray(gram_matrix(kernel, strings))
+    gram = np.asarray(gram_of_parts(kernel, strings))
     long = np.array([len(text) >= 3 for text in TEXTS])
     assert 1 < long.sum() < len(TEXTS)
     np.testing.assert_allclose(np.diag(gram), long.astype(float), rtol=1e-12)
     assert not gram[~long].any() and (gram <= 1 + 1e-12).all()
-    np.testing.assert_allclose(pairwise_gram(kernel, strings), gram, rtol=1e-12)
+    np.testing.assert_allclose(pairwise(kernel, strings), gram, rtol=1e-12)
 
 
 def test_single_precision_is_enough_for_a_kernel_matrix() -> None:
-    gram = gram_matrix(normalised(subsequences(3, 0.01)), encoded(random_texts(8, 60)))
+    gram = gram_of_parts(normalised(subsequences(3, 0.01)), encoded(random_texts(8, 60)))
     assert gram.dtype == np.float32
     check_positive_semidefinite(np.asarray(gram), "gram", 1e-6)
 
