@@ -6,7 +6,6 @@ import itertools
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -43,16 +42,14 @@ def test_spo_plus_is_its_formula(name, sense):
         known = spo_plus(c, costs, instance, y=true)
         return *jax.value_and_grad(spo_plus)(c, costs, instance), known
 
-    def loss(c):
-        return float(said(c)[0])
-
-    assert loss(predicted) == pytest.approx((listed @ spoilt).max() - true @ spoilt, abs=1e-9)
-    own = listed[np.argmax(s * listed @ predicted)]
-    assert loss(predicted) >= s * costs @ (true - own) - 1e-9
-    assert loss(costs) == pytest.approx(0.0, abs=1e-9)
     value, slope, known = said(predicted)
+    assert value == pytest.approx((listed @ spoilt).max() - true @ spoilt, abs=1e-9)
+    own = listed[np.argmax(s * listed @ predicted)]
+    assert value >= s * costs @ (true - own) - 1e-9
+    assert said(costs)[0] == pytest.approx(0.0, abs=1e-9)
     assert known == pytest.approx(float(value), abs=1e-9)
-    np.testing.assert_allclose(slope, slope_by_differences(loss, predicted), atol=1e-6)
+    by_differences = slope_by_differences(lambda c: float(said(c)[0]), predicted)
+    np.testing.assert_allclose(slope, by_differences, atol=1e-6)
 
 
 @pytest.mark.parametrize("sense", SIGNS)
@@ -92,11 +89,7 @@ def two_best(noise, sense):
 def test_perturbed_decisions_in_closed_form(noise, sense):
     decisions, predicted, first, scale = two_best(noise, sense)
     options = {"samples": 200_000, "scale": scale, "noise": noise}
-    key = jax.random.key(0)
-
-    def layer(c):
-        return js.decisions.perturbed_argmax(decisions, c, key, **options)
-
+    layer = partial(js.decisions.perturbed_argmax, decisions, key=jax.random.key(0), **options)
     made, jacobian = jax.jit(lambda c: (layer(c), jax.jacrev(layer)(c)))(predicted)
     np.testing.assert_allclose(made, [first, 1 - first], atol=0.005)
     density = norm.pdf(norm.ppf(first)) / (scale * np.sqrt(2)) * SIGNS[sense]
@@ -140,8 +133,7 @@ def test_fenchel_young_is_least_where_decisions_are_made_so_often():
     """Its expected slope is the mean decision less y: 0 where y is the mean."""
     decisions, predicted, first, scale = two_best("gaussian", "minimise")
     y, key = np.array([first, 1 - first]), jax.random.key(0)
-    options = {"samples": 200_000, "scale": scale}
-    loss = partial(js.decisions.fenchel_young, decisions, **options)
+    loss = partial(js.decisions.fenchel_young, decisions, samples=200_000, scale=scale)
     slope = jax.jit(jax.grad(loss))(predicted, y, key)
     np.testing.assert_allclose(slope, 0, atol=0.005)
 
@@ -156,11 +148,15 @@ def test_blackbox_interpolates(name, sense):
     def cheapest(costs):
         return listed[np.argmin(listed @ costs)]
 
-    y, back = jax.vjp(lambda c: js.decisions.blackbox(decisions, c, instance, step=step), predicted)
+    def along(c):
+        made = js.decisions.blackbox(decisions, c, instance, step=step)
+        return made @ g, made
+
+    slope, y = jax.jit(jax.grad(along, has_aux=True))(predicted)
     costs = -s * predicted
     assert np.array_equal(y, cheapest(costs))
     of_costs = -(cheapest(costs) - cheapest(costs + step * g)) / step
-    np.testing.assert_allclose(back(jnp.asarray(g))[0], -s * of_costs, atol=1e-12)
+    np.testing.assert_allclose(slope, -s * of_costs, atol=1e-12)
     assert np.abs(of_costs).sum() > 0
 
 
@@ -176,13 +172,16 @@ def test_layers_of_a_batch_under_jit_and_in_float32(layer):
     predicted = np.random.default_rng(0).uniform(size=(6, decisions.size.value)).astype("float32")
     keys = jax.random.split(jax.random.key(0), 6)
     one = partial(LAYERS[layer], decisions)
-    batch, alone = jax.vmap(one), jax.jit(one)
-    many = jax.jit(batch)(predicted, keys, instances)
+
+    def spread(c):
+        many = jax.vmap(one)(c, keys, instances)
+        return many.var(), many
+
+    slope, many = jax.jit(jax.grad(spread, has_aux=True))(predicted)
     assert many.dtype == np.float32
     for i in range(6):
-        own = alone(predicted[i], keys[i], instance_of(instances, i))
+        own = jax.jit(one)(predicted[i], keys[i], instance_of(instances, i))
         np.testing.assert_allclose(many[i], own, atol=1e-6)
-    slope = jax.jit(jax.grad(lambda c: batch(c, keys, instances).var()))(predicted)
     assert np.isfinite(slope).all() and slope.dtype == np.float32
 
 
