@@ -92,7 +92,8 @@ def test_windows_and_their_inner_products(x64, radius):
             found = dense[:, :, :-1]
         np.testing.assert_array_equal(found, wide)
         np.testing.assert_allclose(gram, token_gram(wide), rtol=0, atol=1e-12)
-    whole = windowed_gram(np.full((1, 2, 2), 100, np.int8), np.array([2]), Window(1, 1))
+    eights = np.full((1, 2, 2), 100, np.int8), np.array([2]), Window(1, 1)
+    whole = jax.jit(windowed_gram)(*eights)
     np.testing.assert_array_equal(whole, [[[200, 100], [100, 200]]])  # int8 does not wrap
 
 
@@ -168,23 +169,22 @@ def test_windows_that_are_refused():
 def test_scores_of_sparse_tokens_and_their_derivatives(x64, m, dtype, scores):
     """Of one sequence and of a batch, against dense rows, with repeated features and padding."""
     random = np.random.default_rng(m)
-    d, u = 6, jax.numpy.asarray(random.normal(size=(6, S)).astype(dtype))
+    d, u = 6, random.normal(size=(6, S)).astype(dtype)
     indices = random.integers(0, d + 1, (2, T, m))  # d is padding
     values = np.where(indices < d, random.normal(size=indices.shape), 0).astype(dtype)
     dense = np.zeros((2, T, d + 1), dtype)
     np.add.at(dense, (np.arange(2)[:, None, None], np.arange(T)[:, None], indices), values)
-    features, dense = SparseFeatures(indices, values), dense[..., :d]
-    tolerance = 1e-5 if dtype == np.float32 else 1e-12
-    found = scores(u, features)
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, dense @ u, atol=tolerance)
-    one = jax.tree.map(lambda leaf: leaf[1], features)
-    np.testing.assert_allclose(scores(u, one), dense[1] @ u, atol=tolerance)
+    dense, tolerance = dense[..., :d], 1e-5 if dtype == np.float32 else 1e-12
 
     def squares(u, values):
-        return jax.numpy.sum(scores(u, SparseFeatures(indices, values)) ** 2)
+        found = scores(u, SparseFeatures(indices, values))
+        return jax.numpy.sum(found**2), (found, scores(u, SparseFeatures(indices[1], values[1])))
 
-    of_u, of_values = jax.grad(squares, argnums=(0, 1))(u, values)
+    slopes = jax.jit(jax.grad(squares, argnums=(0, 1), has_aux=True))
+    (of_u, of_values), (found, alone) = slopes(u, values)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, dense @ u, atol=tolerance)
+    np.testing.assert_allclose(alone, dense[1] @ u, atol=tolerance)
     np.testing.assert_allclose(
         of_u, 2 * np.einsum("btd,bts->ds", dense, dense @ u), atol=40 * tolerance
     )
