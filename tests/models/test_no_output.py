@@ -110,7 +110,7 @@ def test_functions_of_arrays_name_the_sequence(name: str, of: str) -> None:
     tempered = {} if of in ("predict", "k_best") else {"temperature": 1.0}
     bare = problem._replace(check=jax.tree_util.Partial(lambda inputs, outputs: None))
     if of == "predict":  # as where a program of one's own decodes
-        found = js.predict(bare, weights, inputs)
+        found = js.predict(bare, weights, inputs, batch=4)
         assert [len(labels) for labels in found] == [2, 0, 3, 0, 30]
     refused(
         rf"inputs\[1\] has no output: {reason}: .*2 such inputs", function, problem, weights,
