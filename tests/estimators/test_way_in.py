@@ -103,8 +103,7 @@ def test_labels_of_another_kind_are_refused_and_unseen_ones_count_as_wrong(way: 
     if way != "taxonomy":  # whose classes are given
         with refused("where others are such as .*: numbers stand besi"):
             clone(model).fit(X, _first_label(way, 5))
-    with refused("y has the label 5, but training had text"):
-        model.score(X, _first_label(way, 5))
+    refused("y has the label 5, but training had text", model.score, X, _first_label(way, 5))
     with pytest.warns(UnseenLabels, match=r"1 distinct, most often 'Z'\): none of them can be pr"):
         assert model.score(X, _first_label(way, "Z")) < model.score(X, WAYS[way].y)
 
@@ -309,13 +308,14 @@ def test_graphs_whose_nodes_have_no_features_are_learned() -> None:
 def test_of_sequences() -> None:
     """A weight of two counts in the score as the sequence twice."""
     model, weights = trained("sequences"), np.where(np.arange(24) < 4, 2, 1)
-    weighted = clone(model).fit(WORDS, LABELS, weights)
-    assert weighted.primal_ != model.primal_
+    assert clone(model).fit(WORDS, LABELS, weights).primal_ != model.primal_
     assert model.score(WORDS, LABELS, weights) == pytest.approx(
         model.score(WORDS + WORDS[:4], LABELS + LABELS[:4]), rel=1e-12
     )
-    balanced = clone(model).set_params(class_weight="balanced").fit(WORDS, LABELS)
-    assert balanced.primal_ != model.primal_ and model.n_features_in_ == 16
+    y = [[*own] for own in np.split([*"bacacacacac"] * 11, np.cumsum([*map(len, WORDS)])[:-1])]
+    ways = "balanced", {"a": 11 / 15, "b": 11 / 3, "c": 11 / 15}  # of 55, 11 and 55 labels
+    own, named = (clone(model).set_params(class_weight=way).fit(WORDS, y) for way in ways)
+    assert own.primal_ == named.primal_ != model.primal_ and model.n_features_in_ == 16
     predicted = sum(model.predict(WORDS), [])
     assert model.score(WORDS, LABELS) == np.mean(np.array(predicted) == sum(LABELS, [])) > 0.75
     assert 0 < len(model.support_) <= 24 and not hasattr(model, "predict_marginals")
