@@ -37,16 +37,17 @@ def run(carry, rows, count, reverse):
 @pytest.mark.parametrize("count", [-1, 0, 4, T])
 def test_only_the_first_rows_count(count, reverse):
     random = np.random.default_rng(count + 9)
-    rows = random.normal(size=T), random.normal(size=(T, 3))
-    start = jnp.asarray(random.normal())
-    last, found = jax.device_get(run(start, rows, jnp.int32(count), reverse))
-    kept = max(count, 0)
-    some = jax.tree.map(lambda leaf: leaf[:kept], rows)
-    wanted_last, wanted = jax.lax.scan(body, start, some, reverse=reverse)
+    a, b, start = (random.normal(size=size).astype(np.float32) for size in (T, (T, 3), ()))
+    last, found = jax.device_get(run(start, (a, b), np.int32(count), reverse))
+    wanted_last, kept = start, max(count, 0)
+    wanted = {"sum": np.full((T, 3), -1, np.float32), "flag": np.full(T, True)}
+    for t in range(kept)[:: -1 if reverse else 1]:
+        wanted_last, row = body(wanted_last, (a[t], b[t]))
+        wanted["sum"][t], wanted["flag"][t] = row["sum"], row["flag"]
     np.testing.assert_allclose(last, wanted_last, rtol=1e-6)
     for name, leaf in found.items():
-        assert leaf.shape[0] == T and leaf.dtype == wanted[name].dtype
-        np.testing.assert_allclose(leaf[:kept], wanted[name], rtol=1e-6)
+        assert leaf.shape == wanted[name].shape and leaf.dtype == wanted[name].dtype
+        np.testing.assert_allclose(leaf, wanted[name], rtol=1e-6)
         np.testing.assert_array_equal(leaf[kept:], np.full_like(leaf[kept:], -1))
 
 
@@ -58,13 +59,13 @@ def test_steps_are_taken_where_they_are_asked_for():
         return for_each(true, lambda k, held: put(2 * held, k, jnp.ones(())), jnp.zeros(len(true)))
 
     wanted = np.zeros(flags.shape)
-    for row, own in zip(wanted, flags, strict=True):
-        for k in np.flatnonzero(own):
-            row *= 2
-            row[k] = 1
-    np.testing.assert_array_equal(jax.vmap(marked)(flags), wanted)
+    for i, k in np.argwhere(flags):
+        wanted[i] *= 2
+        wanted[i, k] = 1
+    np.testing.assert_array_equal(jax.jit(jax.vmap(marked))(flags), wanted)
     np.testing.assert_array_equal(jax.jit(marked)(flags[0]), wanted[0])
-    assert [int(when(jnp.array(one), lambda held: held + 3, 4)) for one in (True, False)] == [7, 4]
+    added = jax.jit(lambda one: when(one, lambda held: held + 3, 4))
+    assert [int(added(one)) for one in (True, False)] == [7, 4]
 
 
 NEED = np.arange(12) % 3 == 1
@@ -84,7 +85,7 @@ def one(count, need, x):
     "shape, jitted", [((12,), False), ((12,), True), ((3, 4), True), ((2, 2, 3), True)]
 )
 def test_every_vmap_gives_what_each_alone_gives(shape, jitted):
-    x, need = jnp.arange(24.0).reshape(*shape, 2), NEED.reshape(shape)
+    x, need = np.arange(24, dtype=np.float32).reshape(*shape, 2), NEED.reshape(shape)
     run = lambda need, x: one([], need, x)  # noqa: E731
     for _ in shape:
         run = jax.vmap(run)
@@ -96,7 +97,7 @@ def test_every_vmap_gives_what_each_alone_gives(shape, jitted):
 @pytest.mark.parametrize("batched", ["need", "x", "both"])
 def test_what_is_shared_by_a_batch(batched):
     need = NEED if batched != "x" else np.True_
-    x = jnp.ones((12, 2)) if batched != "need" else jnp.ones(2)
+    x = np.ones((12, 2) if batched != "need" else 2, np.float32)
     axes = None if batched == "x" else 0, None if batched == "need" else 0
     found = jax.vmap(lambda need, x: one([], need, x), axes)(need, x)
     np.testing.assert_array_equal(found["a"][:, 0], 1 + np.broadcast_to(need, 12))
@@ -106,7 +107,7 @@ def test_what_is_shared_by_a_batch(batched):
 def test_a_batch_that_needs_nothing_does_no_work(needed):
     for run in (one, lambda count, *row: jax.vmap(lambda *row: one(count, *row))(*row)):
         count = []
-        need, x = np.array([False, needed]), jnp.ones((2, 3))
+        need, x = np.array([False, needed]), np.ones((2, 3), np.float32)
         given = (need, x) if run is not one else (need[1], x[1])
         jax.block_until_ready(jax.jit(lambda *row, run=run, count=count: run(count, *row))(*given))
         jax.effects_barrier()
@@ -203,16 +204,15 @@ def test_order_of_nested_axes(data: tuple) -> None:
     table, row, factor = data
     straight = jax.vmap(jax.vmap(function, (Pair(0, None), 0)), (Pair(0, 0), None))
     turned = jax.vmap(jax.vmap(function, (Pair(0, 0), None)), (Pair(1, None), 0), out_axes=1)
-    straight, turned = jax.jit(straight), jax.jit(turned)
-    _check(turned(Pair(table, row), factor), straight(Pair(table, row), factor))
+    _check(jax.jit(turned)(Pair(table, row), factor), jax.jit(straight)(Pair(table, row), factor))
 
 
 def test_shared_argument_under_a_batch_of_one_then_many(data: tuple) -> None:
     """A leaf of width 1 that belongs to an inner batch of one is not mistaken for a shared one."""
     table, row, factor = data
     inner = jax.vmap(function, (Pair(0, None), None))
-    found = jax.vmap(inner, (Pair(0, 0), None))(Pair(table[:, :1], row), factor[0])
-    found = jax.device_get(found)
+    call = jax.jit(jax.vmap(inner, (Pair(0, 0), None)))
+    found = jax.device_get(call(Pair(table[:, :1], row), factor[0]))
     for i in range(4):
         expected = _truth(Pair(table[i, 0], row[i]), factor[0])
         _check(jax.tree.map(lambda leaf, i=i: leaf[i, 0], found), expected)
@@ -244,7 +244,7 @@ def test_an_accelerator_has_no_blocks_but_of_memory(monkeypatch):
 
     monkeypatch.setattr(batch_last, "runs_on_cpu", lambda: False)
     for options, wanted in (({}, 8), ({"of_memory": True}, 4)):
-        in_column_blocks(kernel, 4, **options)(jnp.zeros((2, 8)))
+        in_column_blocks(kernel, 4, **options)(np.zeros((2, 8)))
         assert widths.pop() == wanted
 
 
