@@ -66,6 +66,7 @@ def mean_loss(
         given = {} if key is None else {"key": key}
         return loss(problem, problem.model.potentials(w, x), y, **given, **options)
 
+    x, y = jax.tree.map(jnp.asarray, (x, y))  # NumPy arrays that a jitted loss closes over
     values = jax.vmap(of_one)(x, y, keys)
     if example_weights is None:
         return jnp.mean(values)

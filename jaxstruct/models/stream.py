@@ -26,6 +26,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import NoOutput, as_list, collected, kind_and_text_of, text_of, warn
 from jaxstruct.core.compiling import compile_clock
 from jaxstruct.core.contract import Padding
+from jaxstruct.core.device import current_device
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.ragged import Ragged
@@ -207,7 +208,10 @@ class PredictionStream(Iterator[Any]):
         self._batch, self._on_error = batch, on_error
         self._encoding, self._problem = model.encoding, model.problem
         bare = self._problem.model._replace(score=None, loss=None)
-        self._placed = [jax.device_put((bare, dict(model.weights)), one) for one in self.devices]
+        # arrays that may lie anywhere run the programs of `predict`; bound to a device, others
+        only = [*self.devices] == jax.local_devices() == [current_device()]
+        self._places = (None,) if only else self.devices
+        self._placed = [jax.device_put((bare, dict(model.weights)), one) for one in self._places]
         self._next_device = itertools.cycle(range(len(self.devices)))
         self._sent_shapes: set[tuple] = set()
         self._found = self._run(iter(records))
@@ -348,7 +352,7 @@ class PredictionStream(Iterator[Any]):
             number = next(self._next_device)
             model, weights = self._placed[number]
             self._sent_shapes.add(tuple(np.shape(leaf) for leaf in jax.tree.leaves(padded)))
-            inputs = jax.device_put(padded, self.devices[number])
+            inputs = jax.device_put(padded, self._places[number])
             outputs = decode_program(model, weights, inputs)
             chunk.sent.append(_Sent(group.places[which], padded, group.ragged, outputs))
 

@@ -46,6 +46,8 @@ def test_it_is_the_mean_and_its_gradient_goes_into_weights_and_features(x64: Non
     found, wanted = jax.jit(of)(w, x), jax.jit(jax.value_and_grad(plain, (0, 1)))(w, x)
     for a, b in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    closed = jax.jit(lambda w: mean_loss(log_loss, problem, w, x, y))  # over arrays of NumPy
+    np.testing.assert_allclose(closed(w), wanted[0], rtol=1e-12)
 
 
 @pytest.mark.smoke

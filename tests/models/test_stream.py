@@ -80,6 +80,13 @@ def test_it_is_predict_of_all_at_once(name: str, batch: int) -> None:
     assert list(js.predict_stream(model, [], batch=batch)) == []
 
 
+def test_it_runs_the_programs_of_predict() -> None:
+    model, records = model_of("dense"), records_of("dense")
+    model.predict(records)
+    stream = js.predict_stream(model, records, batch=batch_rows(N, 1024))
+    assert len(list(stream)) == N and (len(jax.local_devices()) > 1 or not stream.compile_seconds)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_no_junk_stops_a_stream_or_changes_its_neighbours(name: str) -> None:
     """What is bad is so by itself, too; what is sound has the prediction that it has alone."""
