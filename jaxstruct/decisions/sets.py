@@ -87,9 +87,9 @@ def own(
     Args:
       size: d, the length of a decision.
       best: (theta [d], instance) -> y [d] integers, an argmax of <theta, y> of ONE example; see
-        the module for theta. To `fit`, instances are integers or booleans: real numbers would be
-        taken for a part of theta. It is called under `jax.vmap` and `jax.jit`. A solver in Python is one
-        by `jaxstruct.host_oracle`.
+        the module for theta. It is called under `jax.vmap` and `jax.jit`. A solver in Python is one
+        by `jaxstruct.host_oracle`. To `fit`, instances are integers or booleans: real numbers would
+        be taken for a part of theta.
       sense: "minimise" or "maximise": what <c, y> is to be.
       check: (instances, n) -> None, raises ValueError of instances [n, ..] that do not fit.
       bounded: best returns `jaxstruct.Bounded(y, bound)` with at least max <theta, y>, since y is
