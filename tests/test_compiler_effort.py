@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.lib.thorough import thorough_after
 from tests.solvers.cases import random_case
 from tests.test_every_oracle import CASES
 
@@ -72,7 +73,7 @@ print(found.status.name, found.primal, found.dual)
 """
 
 
-@pytest.mark.parametrize("plain", ["0", "1"])
+@pytest.mark.parametrize("plain", thorough_after(1, ["0", "1"]))
 def test_a_fit_as_users_have_it(plain):
     """In a process of its own, whose options no test has set, with what JAX does not document and
     without."""
