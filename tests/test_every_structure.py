@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,17 +21,18 @@ B, K = 3, 4
 SCALES = np.array([0.5, 2.0], np.float32)
 
 
-def decisions() -> tuple:
+def decisions(shared: bool) -> tuple:
     """The two best of four."""
     random, every = np.random.default_rng(0), js.decisions.top_k(4, 2)
     costs = random.normal(size=(B, 4)).astype(np.float32)
-    x = js.decisions.DecisionInput(random.normal(size=(B, 3)).astype(np.float32))
+    rows = random.normal(size=(B, 4, 3) if shared else (B, 3)).astype(np.float32)
     y = js.Truth(js.decisions.decide(every, costs), costs)
-    return js.decisions.problem(every, 3), x, y
+    return js.decisions.problem(every, 3, shared=shared), js.decisions.DecisionInput(rows), y
 
 
 CASES = {name: way.prepared for name, way in WAYS.items() if way.prepared}
-CASES["decisions"] = decisions
+CASES["decisions"] = partial(decisions, False)
+CASES["decisions of shared weights"] = partial(decisions, True)
 
 
 def weights(problem: js.Problem, seed: int, *shape: int) -> Any:
