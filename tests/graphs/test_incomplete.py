@@ -52,16 +52,28 @@ def outputs_of(labels: list, loss: object):
     return of
 
 
-@pytest.mark.parametrize(
+KINDS_OF_INFERENCE = pytest.mark.parametrize(
     ("inference", "loss"), [("elimination", COSTS), ("enumeration", "hamming")]
 )
-def test_what_agrees_is_found_and_the_objective_is_as_defined(inference: str, loss) -> None:
+
+
+def prepared(inference: str, loss: Any, plans: bool) -> tuple[Any, list]:
+    """(training set, labels) of eight squares."""
     given, labels = graphs(0, 8)
     options = {"inference": inference, "loss": loss, "dtype": "float64"}
-    plans = inference == "elimination"
-    data = js.graphs.prepare(given, labels, classes=range(3), plans=True, **options)
+    return js.graphs.prepare(given, labels, classes=range(3), plans=plans, **options), labels
+
+
+@KINDS_OF_INFERENCE
+def test_what_agrees_is_found(inference: str, loss: Any) -> None:
+    data, labels = prepared(inference, loss, True)
     check_completions(data, outputs_of(labels, loss))
-    data = js.graphs.prepare(given, labels, classes=range(3), plans=plans, **options)
+
+
+@pytest.mark.thorough
+@KINDS_OF_INFERENCE
+def test_the_objective_is_as_defined(inference: str, loss: Any) -> None:
+    data, labels = prepared(inference, loss, inference == "elimination")
     check_training(data, outputs_of(labels, loss), 4.0, tolerance=1e-5)
 
 
