@@ -13,7 +13,7 @@ import pytest
 import jaxstruct as js
 from jaxstruct.core.contract import Bounded, output_of
 from jaxstruct.core.padding import padded
-from tests.estimators.cases import WAYS
+from tests.estimators.cases import NAMED, SIDES, WAYS
 from tests.lib.enumeration import flat
 
 B, K = 3, 4
@@ -31,6 +31,7 @@ def decisions(shared: bool) -> tuple:
 
 
 CASES = {name: way.prepared for name, way in WAYS.items() if way.prepared}
+CASES["sets by named rows"] = lambda: js.graphs.prepare_sets(NAMED, [{one} for one in SIDES])
 CASES["decisions"] = partial(decisions, False)
 CASES["decisions of shared weights"] = partial(decisions, True)
 
