@@ -190,12 +190,13 @@ def test_relaxed_points_and_bounds(dtype: str) -> None:
     assert (bound[allowed()] >= (given.best - room(close))[allowed()]).all()
     if dtype == "float32":
         return
-    labels = together["reweighted"](given.batch, PASSES, 1e-9).value  # what messages meet
-    assert (value >= np.asarray(labels) - room(close)).all()
+    met = jax.device_get(together["reweighted"](given.batch, PASSES, 1e-9))  # by messages
+    assert (value >= met.value - room(close)).all()
     assert (bound - value < 1e-6).mean() > 0.97 and (value > given.best + 1e-6).any()
     exact = kinds("tree", "apart") & allowed()
     np.testing.assert_allclose(value[exact], given.best[exact], atol=1e-4)
-    which = np.union1d(np.arange(0, len(value), 9), np.flatnonzero(bound - value > 1e-6))
+    gaps = np.maximum(bound - value, met.bound - met.value)  # messages' own: bounds may lie
+    which = np.union1d(np.arange(0, len(value), 9), np.flatnonzero(gaps > 1e-6))
     short = []
     for i in which:
         optimum = relaxed_optimum(local_polytope(given.cases[i].graph))
