@@ -208,7 +208,8 @@ class PredictionStream(Iterator[Any]):
         self._batch, self._on_error = batch, on_error
         self._encoding, self._problem = model.encoding, model.problem
         bare = self._problem.model._replace(score=None, loss=None)
-        # arrays that may lie anywhere run the programs of `predict`; bound to a device, others
+        # arrays bound to a device compile anew: where it is the only one, they are left unbound
+        # and run the programs of `predict`
         only = [*self.devices] == jax.local_devices() == [current_device()]
         self._places = (None,) if only else self.devices
         self._placed = [jax.device_put((bare, dict(model.weights)), one) for one in self._places]
