@@ -18,7 +18,7 @@ from jaxstruct.assignments import (
 )
 from jaxstruct.assignments.structure import number_of_matchings
 from tests.assignments.cases import Cases, cases, listed, matchings
-from tests.lib.enumeration import check_best, check_best_wrong, check_k_best
+from tests.lib.enumeration import check_best, check_best_wrong, check_k_best, with_garbage
 from tests.lib.refusals import refused
 from tests.lib.thorough import repeats, thorough_after
 
@@ -42,10 +42,15 @@ def together(complete):
 
 
 def typed(given: Cases, dtype: str):
-    return tuple(
-        jnp.asarray(leaf) if leaf.dtype == np.int32 else jnp.asarray(leaf, dtype)
-        for leaf in given[:4]
+    """What oracles take, garbage beyond the sizes."""
+    pairs, sizes, rows, columns, _ = given
+    row, column = (
+        np.arange(rows.shape[1]) < sizes[:, :1],
+        np.arange(columns.shape[1]) < sizes[:, 1:],
     )
+    parts = (pairs, row[:, :, None] & column[:, None]), (rows, row), (columns, column)
+    pairs, rows, columns = (jnp.asarray(with_garbage(*part), dtype) for part in parts)
+    return pairs, jnp.asarray(sizes), rows, columns
 
 
 @KINDS

@@ -14,7 +14,7 @@ from jaxstruct.core.sizes import size_class
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials, complete_edges, grid_edges
-from tests.lib.enumeration import Listed
+from tests.lib.enumeration import Listed, with_garbage
 from tests.lib.thorough import repeats
 
 KINDS = ("tree", "cycle", "complete", "any", "apart", "grid")
@@ -189,7 +189,8 @@ def cases(count: int = len(repeats(200, 80)), seed: int = 0) -> Cases:
 
 
 def padded(graph: GraphPotentials, nodes: int, edges: int, labels: int) -> GraphPotentials:
-    """The same graph in more room, one table an edge; labels to come are forbidden."""
+    """The same graph in more room that has garbage, one table an edge; labels to come are
+    forbidden."""
     table, ends, pairs, V, E, kinds = graph
     V, E, S = int(V), int(E), np.shape(table)[1]
     pairs = np.asarray(pairs) if kinds is None else np.asarray(pairs)[np.asarray(kinds)]
@@ -199,6 +200,8 @@ def padded(graph: GraphPotentials, nodes: int, edges: int, labels: int) -> Graph
     more = [(0, edges - E), (0, 0)]
     ends = np.pad(np.asarray(ends)[:E], more, constant_values=PADDING)
     table, pairs = np.pad(table, [(0, nodes - V), (0, 0)]), np.pad(pairs, [*more, (0, 0)])
+    table = with_garbage(table, (np.arange(nodes) < V)[:, None])
+    pairs = with_garbage(pairs, (np.arange(edges) < E)[:, None, None])
     return GraphPotentials(table, ends, pairs, np.int32(V), np.int32(E))
 
 

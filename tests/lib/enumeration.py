@@ -10,8 +10,16 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import chi2
 
+GARBAGE = (np.nan, np.inf, -np.inf, 3e38)
+"""What stands where an oracle must not read."""
 LEAST_EXPECTED = 5
 """Draws that a cell of Pearson's statistic must expect; rarer outputs share one."""
+
+
+def with_garbage(table: np.ndarray, read: np.ndarray) -> np.ndarray:
+    """Of floats, with garbage of every kind where `read`, which broadcasts, says that none is."""
+    drawn = np.random.default_rng(0).choice(GARBAGE, table.shape)
+    return np.where(read, table, drawn).astype(table.dtype)
 
 
 class Listed(NamedTuple):

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.lib.enumeration import with_garbage
+
 K = 5
 ORDERS = {k: np.array([*itertools.permutations(range(k))]) for k in range(1, K + 1)}
 """[m, k] how many documents each document stands before."""
@@ -15,7 +17,7 @@ LABELS = {k: np.array([*itertools.product((0, 1), repeat=k)]) for k in range(1, 
 
 
 class Cases(NamedTuple):
-    """scores [n, K] with 9 on padding, truths [n, K] with -1, lengths [n]."""
+    """scores [n, K] with garbage on padding, truths [n, K] with -1, lengths [n]."""
 
     scores: np.ndarray
     truths: np.ndarray
@@ -30,7 +32,7 @@ def cases(seed: int, n: int, most: int) -> Cases:
     scores[::3] = random.integers(-1, 2, (len(scores[::3]), K)) / 2
     truths = random.integers(0, most + 1, (n, K)).astype(np.int32)
     beyond = np.arange(K) >= lengths[:, None]
-    return Cases(np.where(beyond, 9, scores), np.where(beyond, -1, truths), lengths)
+    return Cases(with_garbage(scores, ~beyond), np.where(beyond, -1, truths), lengths)
 
 
 def rows_of(given: Cases, k: int) -> tuple[np.ndarray, Cases]:

@@ -31,6 +31,7 @@ from tests.lib.enumeration import (
     check_sums,
     check_used,
     flat,
+    with_garbage,
 )
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
@@ -127,10 +128,13 @@ def test_counts_are_the_scores_letter_by_letter():
     "dtype, integers, linear, local", thorough_after(2, [*EACH, ("float32", True, True, True)])
 )
 def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local):
-    """And the k best, sums, marginals and samples; gradients count what is used."""
+    """And the k best, sums, marginals and samples; gradients count what is used; garbage where no
+    pairs are."""
     potentials, lengths = cases(dtype, integers, linear)
     keys = jax.random.split(jax.random.key(0), CASES)
-    found = jax.device_get(together(local)(potentials, lengths, keys))
+    real = np.arange(M)[:, None] < lengths[:, :1, None], np.arange(N) < lengths[:, 1:, None]
+    given = potentials._replace(pairs=with_garbage(potentials.pairs, real[0] & real[1]))
+    found = jax.device_get(together(local)(given, lengths, keys))
     everything, uses = listed(potentials, lengths, local)
     best, ranked, tables = found["best"], found["k best"], found["marginals"]
     assert best.score.dtype == ranked.score.dtype == dtype

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from jaxstruct.chains.oracles.decoding import k_best, viterbi
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
 from jaxstruct.chains.oracles.sums import log_partition, marginals, sample
-from jaxstruct.chains.potentials import PADDING, ChainPotentials
+from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, listed, scores
 from tests.core.derivatives import assert_derivatives
 from tests.lib.enumeration import (
@@ -72,6 +72,7 @@ def answers(potentials: ChainPotentials, given: Given) -> dict:
     (_, of_best), used = jax.value_and_grad(best, has_aux=True)(potentials)
     return {
         "best": of_best,
+        "again": jax.value_and_grad(score_labels)(potentials, of_best.labels, length),
         "used": used,
         "k best": k_best(potentials, length, K),
         "levels": hamming_levels(potentials, y, length, len(lines[0])),
@@ -178,6 +179,10 @@ def check(given: Cases, dtype: str, scale: float = 0.0, freedom: int = 100) -> N
     assert types == {np.dtype(dtype), np.dtype(np.int32)} and found["drawn"].dtype == np.int32
     every, best = listed(given), found["best"]
     check_best(every, best.labels, best.score, tolerance, none=None)
+    there = best.score > -np.inf
+    score, slope = found["again"]
+    np.testing.assert_allclose(score[there], best.score[there], rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(flat(slope, 1)[there], flat(found["used"], 1)[there])
     real = np.arange(best.labels.shape[1]) < given.length[:, None]
     for labels in (best.labels, *np.moveaxis(found["drawn"], 1, 0)):
         assert ((labels >= 0) == real).all() and (labels[~real] == PADDING).all()
@@ -259,7 +264,8 @@ def test_float32_is_right_at_every_scale() -> None:
     parts = []
     for kind, leaf in enumerate((emissions, transitions, triples)):
         by = np.where(large == kind, scale, 1).reshape(-1, *(1,) * (leaf.ndim - 1))
-        parts.append((leaf * by).astype(np.float32))
+        with np.errstate(over="ignore"):  # garbage beyond the lengths
+            parts.append((leaf * by).astype(np.float32))
     potentials = ChainPotentials(parts[0], parts[1], None, None, parts[2])
     one = jax.value_and_grad(log_partition)
     value, slope = jax.jit(lambda *all_: jax.lax.map(lambda own: one(*own), all_))(

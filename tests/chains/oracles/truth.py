@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
-from tests.lib.enumeration import Listed
+from tests.lib.enumeration import Listed, with_garbage
 
 
 def all_labelings(S: int, length: int, T: int | None = None) -> np.ndarray:
@@ -81,7 +81,7 @@ def cases(
 ) -> Cases:
     """`count` random chains of one structure, a quarter each with ties, forbidden labels, both.
 
-    Lengths are drawn from 0..T; entries beyond them are nan wherever tables vary with the position.
+    Lengths are drawn from 0..T; entries beyond them are garbage wherever tables vary by position.
     A twentieth of emissions and a fifth of the rest is -inf where some are forbidden; the first
     chain has no label sequence at all. Nothing is where it is not `forbidden`.
     """
@@ -103,7 +103,8 @@ def _cases(structure: tuple, count: int, T: int, S: int, forbidden: bool) -> Cas
         barred = forbidden & (here % 4 < 2) & (random.random(shape) < share)
         values = np.where(barred, -np.inf, values)
         if steps is not None:
-            values[np.arange(shape[1]) >= length[:, None] - T + steps] = np.nan
+            real = np.arange(shape[1]) < length[:, None] - T + steps
+            values = with_garbage(values, real.reshape(*real.shape, *(1,) * (values.ndim - 2)))
         return values
 
     def by_step(order: int) -> int | None:

@@ -37,6 +37,7 @@ from tests.lib.enumeration import (
     flat,
     pearson,
     row,
+    with_garbage,
 )
 from tests.lib.refusals import refused
 from tests.lib.thorough import repeats
@@ -70,6 +71,7 @@ def answers(potentials: jax.Array, asks: Asked, projective: bool) -> dict:
     above = k_best_trees(*given, K, **kind, above=jnp.asarray(0.5, potentials.dtype))
     found = {
         "best": of_best,
+        "again": jax.value_and_grad(score_tree)(potentials, *of_best[:2], asks.length),
         "used": used,
         "k best": k_best_trees(*given, K, **kind),
         "above": above,
@@ -123,7 +125,7 @@ def check_mixed(
 
 @pytest.mark.parametrize(("projective", "dtype"), [(True, "float32"), (False, "float64")])
 def test_against_enumeration(projective: bool, dtype: str) -> None:
-    """Ties, forbidden arcs, padding; the first sentence has no tree."""
+    """Ties, forbidden arcs, garbage where there is none; the first sentence has no tree."""
     given, random = cases(1, N, T, R), np.random.default_rng(5)
     potentials = given.potentials.copy()
     potentials[0, 1:] = potentials[0, 0] = -np.inf
@@ -134,6 +136,9 @@ def test_against_enumeration(projective: bool, dtype: str) -> None:
         return uses_of(int(given.length[i]), projective)
 
     true = np.array([own[random.integers(len(own))] for own in every.outputs], np.int32)
+    words, heads = np.arange(T), np.arange(T + 1)[:, None]
+    length = given.length[:, None, None]
+    real = ((words < length) & (heads <= length) & (heads != words + 1))[..., None]
     wrong = random.random(potentials.shape) < 0.6
     keys = jax.random.split(jax.random.key(0), N)
     offsets = random.integers(-3, 3, (N, T + 1)).astype(dtype)
@@ -143,13 +148,19 @@ def test_against_enumeration(projective: bool, dtype: str) -> None:
     tolerance, of_sums = (1e-5, 2e-5) if dtype == "float32" else (1e-12, 1e-11)
     with jax.enable_x64(dtype == "float64"):
         run = together(projective)
-        found = jax.device_get(run(potentials.astype(dtype), asks))
-        large = jax.device_get(run((100 * potentials).astype(dtype), asks))  # exp overflows
+        found, large = (  # exp overflows
+            jax.device_get(run(with_garbage((by * potentials).astype(dtype), real), asks))
+            for by in (1, 100)
+        )
     types = {leaf.dtype for leaf in jax.tree.leaves(found)}
     assert types == {np.dtype(dtype), np.dtype("int32")}
     best, ranked, above = (found[name] for name in ("best", "k best", "above"))
     empty = check_best(every, (best.heads, best.labels), best.score, tolerance)
     assert best.score[0] == -np.inf and 0 < empty < N // 10
+    there = best.score > -np.inf
+    again, slope = found["again"]
+    np.testing.assert_allclose(again[there], best.score[there], rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(slope[there], found["used"][there])
     check_k_best(every, (ranked.heads, ranked.labels), ranked.score, tolerance)
     stays = ranked.score > 0.5
     np.testing.assert_array_equal(above.score, np.where(stays, ranked.score, -np.inf))

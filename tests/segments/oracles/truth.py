@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxstruct.segments import SegmentPotentials
-from tests.lib.enumeration import Listed
+from tests.lib.enumeration import Listed, with_garbage
 
 T, L, S = 5, 3, 2
 
@@ -81,8 +81,11 @@ class Cases(NamedTuple):
     tied: np.ndarray
 
     def typed(self, dtype: str) -> tuple[SegmentPotentials, np.ndarray]:
-        """What an oracle takes."""
-        return SegmentPotentials(*(leaf.astype(dtype) for leaf in self.potentials)), self.length
+        """What an oracle takes, garbage where segments would end beyond the length."""
+        given = SegmentPotentials(*(leaf.astype(dtype) for leaf in self.potentials))
+        ends = np.arange(T)[:, None] + np.arange(1, L + 1)
+        real = (ends <= self.length[:, None, None])[..., None]
+        return given._replace(segments=with_garbage(given.segments, real)), self.length
 
     def listed(self) -> Listed:
         """All segmentations of all of them."""

@@ -85,6 +85,7 @@ def answers(rules, potentials, asks: Asked, levels: int) -> dict:
     (_, parsed), used = jax.value_and_grad(best, has_aux=True)(potentials)
     return {
         "best": parsed,
+        "again": score_tree(rules, potentials, parsed.tree, asks.length),
         "used": used,
         "k best": k_best_trees(*given, K),
         "sums": jax.value_and_grad(log_partition, 1)(*given),
@@ -169,6 +170,9 @@ def test_against_enumeration(kind: str, size: tuple, dtype: str) -> None:
         assert types == {np.dtype(dtype), np.dtype("int32")}
         parsed, ranked = found["best"], found["k best"]
         empty = check_best(every, parsed.tree, parsed.score, tolerance)
+        there = parsed.score > -np.inf
+        close = dict(rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(found["again"][there], parsed.score[there], **close)
         check_k_best(every, ranked.tree, ranked.score, tolerance, ties=1)
         check_uses(given, every, found, of_sums)
         check_samples(every, found["drawn"])

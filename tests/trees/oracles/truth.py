@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
-from tests.lib.enumeration import Listed, flat
+from tests.lib.enumeration import Listed, flat, with_garbage
 
 
 class Forest(NamedTuple):
@@ -160,13 +160,14 @@ def _potentials(
 
 
 def _beyond(potentials: TreePotentials, length: np.ndarray) -> TreePotentials:
-    """NaN at all tokens beyond the lengths, and over spans that hold such: they are never read."""
-    T = potentials.lexical.shape[1]
-    out = np.arange(T)[None] >= length[:, None]
-    lexical = np.where(out[:, :, None], np.nan, potentials.lexical)
+    """Garbage at all tokens beyond the lengths, and of spans that hold such or one token."""
+    at = np.arange(potentials.lexical.shape[1])
+    real = at < length[:, None]
+    lexical = with_garbage(potentials.lexical, real[:, :, None])
     spans = potentials.spans
     if spans is not None:
-        spans = np.where(out[:, None, :, None], np.nan, spans)
+        read = real[:, None, :, None] & (at[:, None] < at)[..., None]
+        spans = with_garbage(spans, read)
     return potentials._replace(lexical=lexical, spans=spans)
 
 
