@@ -276,8 +276,9 @@ def _first(
     turn, whole = Turn(random, None, LOOSE), given.weights * given.whole
     if given.whole.all():
         return turn._replace(tolerance=given.tolerance)
-    if number == 0 and w is not None:
-        turn = Turn(complete(given.problem, w, given.inputs, random).outputs, None, LOOSE)
+    if number == 0 and w is not None:  # solved closely, so that J ends no higher than at w
+        close = LOOSE if anneal or paced else given.tolerance / 2
+        turn = Turn(complete(given.problem, w, given.inputs, random).outputs, None, close)
     elif number == 0 and whole.any():
         turn = _warmed(given, turn, number, given.C, whole, max(given.tolerance, 1e-2))
         assert turn.before is not None, "warmed"
@@ -440,7 +441,9 @@ def fit_latent(
         tolerance in the end.
       example_weights: [n] v_i >= 0. settings, max_passes, verbose: of each `fit`.
       max_rounds: convex problems of a start at most.
-      start: weights, or a solution that has them, whose completions the first start begins from.
+      start: weights, or a solution that has them, whose completions the first start begins from;
+        without `anneal` and `self_paced` its J ends no higher than theirs but for half the
+        tolerance.
       restarts: further starts, of seeds seed + 1, ...; the least J is returned.
       anneal: rising shares of C at which every start solves a convex problem first, each to a gap
         of 0.5, such as (0.01, 0.1): a loss that is larger at first.
