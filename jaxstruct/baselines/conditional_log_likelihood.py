@@ -16,9 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.baselines.examples import labels_of, on_device, without_gram
+from jaxstruct.baselines.examples import labels_of, typed_on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import on_device, zeros_on_device
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.task import batches_of
 
@@ -64,9 +65,9 @@ def in_blocks(
             place = np.arange(first, first + rows)
             own = np.where(place < n, place, 0)
             some = jax.tree.map(lambda leaf, own=own: np.asarray(leaf)[own], (without_gram(x), y))
-            x_rows, y_rows = on_device(some, dtype)
-            v = None if weights is None else jnp.asarray(weights[index[own]], dtype)
-            blocks.append(Block(x_rows, y_rows, jnp.asarray(place < n), v))
+            x_rows, y_rows = typed_on_device(some, dtype)
+            v = None if weights is None else on_device(weights[index[own]], dtype)
+            blocks.append(Block(x_rows, y_rows, on_device(place < n), v))
     return tuple(blocks)
 
 
@@ -124,7 +125,7 @@ def value_and_gradient(
     Returns:
       (the sum, its gradient shaped as w). Values of blocks are added in float64.
     """
-    gradient, values = jax.tree.map(jnp.zeros_like, weights), []
+    gradient, values = jax.tree.map(lambda w: zeros_on_device(w.shape, w.dtype), weights), []
     for block in blocks:
         value, gradient = add_block(problem, weights, block, gradient)
         values.append(value)

@@ -53,6 +53,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Incomplete, InferenceFacts, Problem
 from jaxstruct.core.derived_inference import checked_inference
+from jaxstruct.core.device import on_device
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.latent.completion import some_that_agree
@@ -244,8 +245,8 @@ def _direction(
 
 def _first_state(weights: PyTree, memory: int) -> PyTree:
     """L-BFGS before its first step: distinct arrays, since they are updated in place."""
-    state = optax.lbfgs(memory_size=memory, linesearch=None).init(weights)
-    return jax.tree.map(lambda leaf: jnp.array(leaf, leaf.dtype, copy=True), state)
+    state = jax.jit(optax.lbfgs(memory_size=memory, linesearch=None).init)(weights)
+    return jax.tree.map(lambda leaf: on_device(np.array(leaf)), state)
 
 
 class _Objective:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.chains.potentials import ChainInput
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import on_device
 from jaxstruct.core.types import Array, PyTree
 
 
-def on_device(tree: PyTree, dtype: jnp.dtype) -> PyTree:
+def typed_on_device(tree: PyTree, dtype: jnp.dtype) -> PyTree:
     """Device arrays: floating-point leaves in the dtype of the run, integers in int32."""
 
     def put(leaf: np.ndarray) -> Array:
         kind = jnp.result_type(leaf)
         if jnp.issubdtype(kind, jnp.floating):
-            return jnp.asarray(leaf, dtype)
-        return jnp.asarray(leaf, jnp.int32 if jnp.issubdtype(kind, jnp.integer) else None)
+            return on_device(leaf, dtype)
+        return on_device(leaf, jnp.int32 if jnp.issubdtype(kind, jnp.integer) else None)
 
     return jax.tree.map(put, tree)
 
@@ -30,7 +33,7 @@ def without_gram(inputs: PyTree) -> PyTree:
 
 def labels_of(outputs: PyTree) -> int:
     """Labels of one example of a bucket, padding included."""
-    return max(1, sum(np.size(leaf[0]) for leaf in jax.tree.leaves(outputs)))
+    return max(1, sum(math.prod(np.shape(leaf)[1:]) for leaf in jax.tree.leaves(outputs)))
 
 
 def _shapes(tree: PyTree) -> tuple[object, list[tuple[int, ...]]]:
@@ -52,4 +55,4 @@ def first_weights(problem: Problem, start: PyTree | None) -> PyTree:
             f"start must be weights of the shapes {jax.tree.map(np.shape, zeros)}, got "
             f"{jax.tree.map(np.shape, start)}: give weights of the same problem"
         )
-    return jax.tree.map(lambda zero, leaf: jnp.asarray(leaf, zero.dtype), zeros, start)
+    return jax.tree.map(lambda zero, leaf: on_device(leaf, zero.dtype), zeros, start)

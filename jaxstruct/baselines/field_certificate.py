@@ -39,6 +39,7 @@ from jaxstruct.baselines.examples import labels_of
 from jaxstruct.baselines.kernel_coordinates import SquaredNorm
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem, output_of
+from jaxstruct.core.device import on_device
 from jaxstruct.core.transposition import is_linear, linear_leaves, with_linear_leaves
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.certificate import roundings, roundings_of_terms
@@ -100,7 +101,7 @@ def precision_of(inputs: Buckets, labels: int, dtype: jnp.dtype) -> Precision:
     """Of a run on these inputs in blocks of at most so many labels."""
     eps, of_scores = float(jnp.finfo(dtype).eps), roundings(inputs.parts)
     of_sums = max(of_scores, roundings_of_terms(labels))
-    return Precision(*(jnp.asarray(eps * times, dtype) for times in (of_scores, of_sums)))
+    return Precision(*(on_device(eps * times, dtype) for times in (of_scores, of_sums)))
 
 
 def _absolute(tree: PyTree) -> PyTree:

@@ -21,9 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.baselines.examples import on_device, without_gram
+from jaxstruct.baselines.examples import typed_on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem, output_of
+from jaxstruct.core.device import on_device, zeros_on_device
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.validation.checks import checked_buckets
@@ -132,8 +133,13 @@ def epoch_order(
     return [chunks[place] for place in random.permutation(len(chunks))]
 
 
+@jax.jit
+def _averaged(walk: Walk) -> PyTree:
+    return jax.tree.map(lambda w, late: w - late / walk.visits, walk.weights, walk.late)
+
+
 def _status(mistakes: int, weights: PyTree, epochs: int, limit: int) -> Status | None:
-    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(weights)):
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.device_get(weights))):
         return Status.NOT_FINITE
     if mistakes == 0:
         return Status.CONVERGED
@@ -156,16 +162,22 @@ def _walked(
             raise ValueError(f"{name} must be at least {least}, got {value}")
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     pairs = zip(inputs.parts, outputs.parts, strict=True)
-    examples = [on_device((without_gram(x), output_of(y)), dtype) for x, y in pairs]
-    now, late = (jax.tree.map(jnp.zeros_like, problem.initial_weights) for _ in range(2))
-    walk, chunk = Walk(now, late, jnp.int32(0)), min(chunk, max(map(rows_of, outputs.parts)))
+    examples = [typed_on_device((without_gram(x), output_of(y)), dtype) for x, y in pairs]
+    now, late = (
+        jax.tree.map(lambda w: zeros_on_device(w.shape, w.dtype), problem.initial_weights)
+        for _ in range(2)
+    )
+    walk, chunk = (
+        Walk(now, late, on_device(0, np.int32)),
+        min(chunk, max(map(rows_of, outputs.parts))),
+    )
     mistakes, status = [], None
     while status is None:
         found = []
         for bucket, rows in epoch_order(outputs.index, chunk, seed, len(mistakes)):
             walk, wrong = _visit_rows(problem, *examples[bucket], walk, rows)
             found.append(wrong)
-        mistakes.append(sum(int(np.sum(wrong)) for wrong in found))
+        mistakes.append(sum(int(np.asarray(wrong).sum()) for wrong in found))
         status = _status(mistakes[-1], walk.weights, len(mistakes), max_epochs)
         if callback is not None:
             weights = jax.tree.map(jnp.copy, walk.weights)  # the run goes on in place
@@ -211,7 +223,7 @@ def perceptron(
     inputs, outputs = checked_buckets(problem, inputs, outputs, None, dual=False)
     given = problem, inputs, outputs, max_epochs, seed, chunk, callback
     walk, status, mistakes = _walked(*given)
-    averaged = jax.tree.map(lambda w, late: w - late / walk.visits, walk.weights, walk.late)
+    averaged = _averaged(walk)
     return Perceptron(
         weights=walk.weights,
         averaged=averaged,

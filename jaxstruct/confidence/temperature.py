@@ -24,9 +24,10 @@ from jaxstruct.core.checks import checked_number
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
+from jaxstruct.core.device import on_device
 from jaxstruct.core.sizes import batch_rows
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.n_slack.task import pad_examples
+from jaxstruct.solvers.n_slack.task import padded_rows
 from jaxstruct.solvers.predict import weights_of
 from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_buckets
 
@@ -119,8 +120,8 @@ def _in_blocks(x: PyTree, y: PyTree, batch: int) -> tuple:
     n = rows_of(y)
     rows = batch_rows(n, batch)
     total = -(-n // rows) * rows
-    padded = (*pad_examples((x, y), total), jnp.arange(total) < n)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, rows, *leaf.shape[1:]), padded)
+    padded = (*padded_rows((x, y), total), np.arange(total) < n)
+    return jax.tree.map(lambda leaf: on_device(leaf.reshape(-1, rows, *leaf.shape[1:])), padded)
 
 
 def fit_temperature(
@@ -156,20 +157,20 @@ def fit_temperature(
     checked_inference(problem, "log_loss")
     dtype = jnp.result_type(*jax.tree.leaves(weights))
     tolerance = checked_number("tolerance", tolerance)
-    n = jnp.asarray(sum(map(len, xs.index)), dtype)
+    n = on_device(sum(map(len, xs.index)), dtype)
 
     def given(batch: int) -> tuple:
         parts = zip(xs.parts, ys.parts, strict=True)
         return bare(problem), weights, tuple(_in_blocks(x, y, batch) for x, y in parts), n
 
-    one = jnp.ones((), dtype)
+    one = on_device(1, dtype)
     batch = rows_within(
         "fit_temperature", lambda batch: _evaluated.peak_bytes(*given(batch), one) or 0, batch
     )
     whole = given(batch)
 
     def evaluate(b: float) -> tuple[float, float]:
-        value, slope = np.asarray(_evaluated(*whole, jnp.asarray(b, dtype))).tolist()
+        value, slope = np.asarray(_evaluated(*whole, on_device(b, dtype))).tolist()
         return value, slope
 
     found = _search(evaluate, tolerance)

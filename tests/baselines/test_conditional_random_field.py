@@ -22,7 +22,7 @@ from jaxstruct.baselines.conditional_random_field import (
     fit_random_field,
     wolfe_step,
 )
-from jaxstruct.baselines.examples import on_device, without_gram
+from jaxstruct.baselines.examples import typed_on_device, without_gram
 from jaxstruct.baselines.field_certificate import lower_bound
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.label_parts import ChainTheta
@@ -333,7 +333,7 @@ def test_problems_of_another_kind_are_refused():
 def test_floats_follow_the_run_and_integers_are_int32(x64: None) -> None:
     tree = np.ones(2), np.ones(2, np.float32), np.arange(2), np.array([True, False])
     for dtype in (jnp.float32, jnp.float64):
-        found = on_device(tree, jnp.dtype(dtype))
+        found = typed_on_device(tree, jnp.dtype(dtype))
         assert [leaf.dtype for leaf in found] == [dtype, dtype, jnp.int32, bool]
         jax.tree.map(np.testing.assert_array_equal, found, tree)
 
