@@ -16,6 +16,7 @@ from jaxstruct.chains.potentials import Constraints
 from jaxstruct.chains.token_features import KernelTokens, anchor_gram, token_gram
 from jaxstruct.core import spec
 from jaxstruct.core.checks import NoOutput, check_record, checked_number, checked_size, text_of
+from jaxstruct.core.device import on_device
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import PyTree, SparseFeatures
@@ -50,7 +51,7 @@ def checked_constraints(tables: Constraints | None, S: int) -> Constraints | Non
         array(
             f"constraints.{name}", table, "S S" if name == "transitions" else "S", "bools", {"S": S}
         )
-    return Constraints(*map(jnp.asarray, tables))
+    return Constraints(*map(on_device, tables))
 
 
 def check_kind(features: PyTree) -> tuple[int, int]:

@@ -14,11 +14,11 @@ from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.archive import one_line
 from jaxstruct.core.checks import kind_and_text_of, text_of
+from jaxstruct.core.device import on_device
 
 MOST_DEEP = 40
 """Levels of values within values."""
@@ -173,7 +173,7 @@ def from_plain(
 
 def _on_device(name: str, stored: np.ndarray) -> jax.Array:
     """The array in the dtype that it was saved in."""
-    array = jnp.asarray(stored)
+    array = on_device(stored)
     if array.dtype != stored.dtype:
         raise ValueError(
             f"{name} is in {stored.dtype}, which JAX is not set to hold: enable x64 mode as when "

@@ -18,6 +18,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.batch_last import batch_size, in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
+from jaxstruct.core.device import on_device
 from jaxstruct.core.semiring import argmax_first
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import AnyArray, Array, Static
@@ -115,7 +116,7 @@ def knapsack(
         raise ValueError(
             f"capacity {most[0]} is above {MOST_CAPACITY}: measure sizes more coarsely"
         )
-    items = jnp.asarray(sizes, jnp.int32), jnp.asarray(bounds, jnp.int32)
+    items = on_device(sizes, np.int32), on_device(bounds, np.int32)
     best, check = Partial(_best, Static(most), items), Partial(_check, capacity)
     made = {"sizes": tuple(sizes.tolist()), "capacity": capacity, "bounds": tuple(bounds.tolist())}
     return decision_set(best, check, len(sizes), sense, ("knapsack", made | {"sense": sense}))

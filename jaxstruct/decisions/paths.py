@@ -18,6 +18,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.batch_last import batch_size, in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
+from jaxstruct.core.device import on_device
 from jaxstruct.core.semiring import argmax_first
 from jaxstruct.core.spec import array, refuse
 from jaxstruct.core.types import AnyArray, Array
@@ -204,7 +205,7 @@ def shortest_paths(
     check(Ends(np.array([source]), np.array([target])), 1)
     graph, ends = _graph(found, nodes), (np.int32(source), np.int32(target))
     made = {"arcs": plain, "source": source, "target": target, "sense": sense}
-    best = Partial(_best, jax.tree.map(jnp.asarray, graph), ends)
+    best = Partial(_best, jax.tree.map(on_device, graph), ends)
     return decision_set(best, check, len(found), sense, ("shortest_paths", made))
 
 

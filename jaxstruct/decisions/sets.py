@@ -19,6 +19,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.assignments.oracles.matching import best_matching
 from jaxstruct.core.checks import NoOutput, check_choice, check_flag, check_record, checked_size
+from jaxstruct.core.device import on_device
 from jaxstruct.core.spec import array
 from jaxstruct.core.types import AnyArray, Array, PyTree, Static
 
@@ -154,7 +155,7 @@ def decide(decisions: Decisions, costs: AnyArray, instances: PyTree = ()) -> np.
     if not len(costs):
         return np.zeros(costs.shape, np.int32)
     floats = costs if costs.dtype.kind == "f" else costs.astype(np.float64)
-    found = np.asarray(best_of_batch(decisions, jnp.asarray(floats), instances))
+    found = np.asarray(best_of_batch(decisions, on_device(floats), instances))
     none = np.flatnonzero((found == NONE).all(axis=1))
     if none.size:
         raise NoOutput(none, ["its costs forbid every decision"] * len(none))

@@ -27,6 +27,7 @@ from jaxstruct.core.contract import (
     Truth,
     output_of,
 )
+from jaxstruct.core.device import zeros_on_device
 from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.loss_functions import sum_of_costs
 from jaxstruct.core.problem import make_problem
@@ -276,9 +277,9 @@ def multi_label(
         number_of_labellings(L, 2)
     way = Decoding(inference, checked_size("passes", passes))
     kind = _Kind(L, loss, bool(pairs) and L > 1, way)
-    zero = {"labels": jnp.zeros((d, L), dtype)}
+    zero = {"labels": zeros_on_device((d, L), dtype)}
     if kind.pairs:
-        zero["pairs"] = jnp.zeros((L * (L - 1) // 2, 2, 2), dtype)
+        zero["pairs"] = zeros_on_device((L * (L - 1) // 2, 2, 2), dtype)
     relaxed = inference == graph_decoding.RELAXED
     model, oracles, asked = _parts(kind, jnp.zeros((), dtype))
     space = Space(add=_add, gram_action=_gram_action, squared_norm=sum_of_squares)

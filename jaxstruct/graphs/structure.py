@@ -24,6 +24,7 @@ from jaxstruct.core.checks import (
     checked_size,
 )
 from jaxstruct.core.contract import Inference, InferenceFacts, Model, Padding, Problem, Space, Truth
+from jaxstruct.core.device import zeros_on_device
 from jaxstruct.core.labels import checked_completion
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
@@ -154,7 +155,7 @@ def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
         shapes["pairs"] = (K, S, S)
     if p:
         shapes["edges"] = (p, S * S)
-    return {name: jnp.zeros(shape, dtype) for name, shape in shapes.items()}
+    return {name: zeros_on_device(shape, dtype) for name, shape in shapes.items()}
 
 
 def _check(
