@@ -265,7 +265,7 @@ def _same(call: Callable, given: Any) -> bool:
     return jax.eval_shape(lambda: call(given)) == wanted
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thorough_after(9, CASES))
 def test_arrays_of_numpy_are_taken(name: str) -> None:
     given = CASES[name]()
     for oracle, call in given.oracles.items():
