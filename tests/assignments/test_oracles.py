@@ -23,7 +23,7 @@ from tests.lib.refusals import refused
 from tests.lib.thorough import repeats, thorough_after
 
 KINDS = pytest.mark.parametrize("complete", [True, False], ids=["complete", "unmatched"])
-RUNS = [((3, 4), "float32"), ((4, 3), "float32"), ((4, 4), "float32"), ((4, 4), "float64")]
+RUNS = [((3, 4), "float32", True), ((4, 3), "float64", False), ((4, 3), "float32", True)]
 
 
 @functools.cache
@@ -60,8 +60,7 @@ def test_numbers_of_matchings(complete):
             assert len(matchings(r, c, complete)) == number_of_matchings(r, c, complete)
 
 
-@KINDS
-@pytest.mark.parametrize(("shape", "dtype"), thorough_after(3, RUNS), ids=str)
+@pytest.mark.parametrize(("shape", "dtype", "complete"), thorough_after(2, RUNS), ids=str)
 def test_thousands_against_enumeration(shape, dtype, complete):
     """The best, the k best and the best wrong matching of all sizes, with ties, forbidden pairs and
     padding; some have no complete matching."""

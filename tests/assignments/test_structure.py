@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import jax
@@ -20,9 +19,6 @@ from tests.lib.structures import Every, check_oracles
 from tests.losses.perturbed_steps import check_perturbed_loss_falls
 from tests.truth.optimum import check_optimum
 
-UNMATCHED = pytest.mark.parametrize("unmatched", [False, True], ids=["complete", "unmatched"])
-LOSSES = ("rows", "items", "normalised_rows", "normalised_items")
-
 
 def theta_of(given, unmatched):
     """Potentials of cases; forbidden pairs hold a number that must never be read."""
@@ -35,8 +31,9 @@ def theta_of(given, unmatched):
     return MatchingTheta(pairs, jnp.asarray(allowed), rows, columns, given.sizes)
 
 
-@UNMATCHED
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("unmatched", "loss"), [(False, "normalised_items"), (True, "items"), (True, "normalised_rows")]
+)
 def test_loss_augmented_matchings_are_the_best_of_all(unmatched, loss):
     """F + scale Delta at scales that reach every level of the hull, Delta counted item by item."""
     given, random = cases(0, 288, 3, 4, 0.15), np.random.default_rng(0)
@@ -62,51 +59,26 @@ def test_loss_augmented_matchings_are_the_best_of_all(unmatched, loss):
 
 
 @pytest.mark.thorough
-def test_the_contract():
-    """Of some pairs with unmatched items; `test_a_list_that_lacks_...` has complete matchings."""
-    X, y = examples(1, 12, unmatched=True, listed=True)
-    report = js.check_problem(*js.assignments.prepare(X, y, unmatched=True, loss="items"))
-    assert not report.faults, report
-
-
-@functools.cache
-def enumerated(unmatched, loss):
-    """(data, Psi [n, k, D], Delta [n, k], truths [n]), the last one repeated."""
-    X, Y = examples(2, 8, 3, unmatched=unmatched)
-    data = js.assignments.prepare(X, Y, unmatched=unmatched, loss=loss, dtype="float64")
-    features, deltas, truths = [], [], []
-    most = len(matchings(3, 3, not unmatched))
+def test_slack_rescaling_is_certified(x64, formulation="svm2_slack"):
+    """At the optimum of the quadratic program, by the search and the list."""
+    X, Y = examples(2, 8, 3, unmatched=True)
+    data = js.assignments.prepare(X, Y, unmatched=True, loss="rows", dtype="float64")
+    features, deltas = [], []
+    most = len(matchings(3, 3, False))
     for x, y in zip(X, Y, strict=True):
         r, c = x.shape[:2]
         true = np.full(r, -1)
         for i, j in y:
             true[i] = j
-        every = matchings(r, c, not unmatched)
+        every = matchings(r, c, False)
         every = every[np.argsort((every == true).all(axis=1), kind="stable")[::-1]]
         psi = [sum((x[i, j] for i, j in enumerate(one) if j >= 0), np.zeros(3)) for one in every]
-        if unmatched:
-            none = (every < 0).sum(axis=1)
-            psi = np.concatenate([psi, none[:, None], (c - r + none)[:, None]], axis=1)
+        none = (every < 0).sum(axis=1)
+        psi = np.concatenate([psi, none[:, None], (c - r + none)[:, None]], axis=1)
         rest = most - len(every)
         features.append(np.pad(psi, ((0, rest), (0, 0)), mode="edge"))
-        deltas.append(np.pad(losses(loss, true, every, c), (0, rest), mode="edge"))
-        truths.append(0)
-    return data, np.array(features, float), np.array(deltas), np.array(truths)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("unmatched", "loss", "formulation"),
-    [(False, "rows", "svm1"), (True, "normalised_items", "svm1_margin")],
-)  # fmt: skip
-def test_the_optimum_is_that_of_the_quadratic_program(x64, unmatched, loss, formulation):
-    data, *truth = enumerated(unmatched, loss)
-    check_optimum(data, formulation, 5.0, truth)
-
-
-@pytest.mark.thorough
-def test_slack_rescaling_is_certified(x64, formulation="svm2_slack"):
-    data, *truth = enumerated(True, "rows")
+        deltas.append(np.pad(losses("rows", true, every, c), (0, rest), mode="edge"))
+    truth = np.array(features, float), np.array(deltas), np.zeros(len(X), int)
     check_optimum(data, formulation, 5.0, truth, 1e-4, 1e-4)
 
 
@@ -119,13 +91,12 @@ def test_a_list_that_lacks_what_is_above_is_found_out():
     width = padded(problem.padding, *data)[1].shape[1]
     every = np.full((24, width), -1, np.int32)
     every[:, :4] = list(itertools.permutations(range(4)))
-    assert not js.check_problem(problem, *data, listed=every).faults
 
     def nothing(theta, y, k, above):
         del theta, above
         return jnp.repeat(y[None], k, 0), jnp.zeros(k, bool)
 
-    oracles = problem.oracles._replace(best_above=Partial(nothing))
+    oracles = problem.oracles._replace(best_above=Partial(nothing), best_wrong=None)
     with pytest.raises(ValueError, match="the oracle misses an output"):
         js.check_problem(problem._replace(oracles=oracles), *data, listed=every)
 
