@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 import jaxstruct as js
-from jaxstruct.alignments.structure import AlignmentOutput, pairwise_alignment
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.transposition import is_linear, linear_leaves
@@ -24,11 +23,9 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.inputs import graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.trees.structure import weighted_grammar
-from tests.alignments.structure_cases import aligned_pairs, padded_outputs
 from tests.chains.oracles.truth import all_labelings
 from tests.trees.structure_cases import all_trees, examples, grammar
 
-OUTPUT_TYPES = ("classes", "chains", "trees", "alignments", "graphs")
 B, T, S = 10, 4, 3
 
 
@@ -115,18 +112,6 @@ def _trees(random: np.random.Generator) -> Case:
     return Case(problem, _potentials(problem, x, random), y, *_filled(lists, y))
 
 
-def _alignments(random: np.random.Generator) -> Case:
-    problem = pairwise_alignment(3, dtype="float64")
-    pairs = aligned_pairs(B, 3, 3, False)
-    spaces = [pairs.outputs(i) for i in range(B)]
-    lists = [
-        [AlignmentOutput(*(leaf[k] for leaf in batch)) for k in range(len(space))]
-        for space in spaces
-        for batch in [padded_outputs([np.array(o, int) for o, _ in space], None, 6)]
-    ]
-    return Case(problem, _potentials(problem, pairs.x, random), pairs.y, *_filled(lists, pairs.y))
-
-
 def _graphs(random: np.random.Generator, **options: str) -> Case:
     problem = graph_labelling(2, S, dtype="float64", **{"inference": "elimination"} | options)
     sizes = 2 + np.arange(B) % 3
@@ -145,7 +130,7 @@ def _wide(labels: list, y: np.ndarray) -> list:
     return [np.pad(own, (0, y.shape[1] - len(own)), constant_values=-1) for own in labels]
 
 
-_MAKERS = dict(zip(OUTPUT_TYPES, (_classes, _chains, _trees, _alignments, _graphs), strict=True))
+_MAKERS = {"classes": _classes, "chains": _chains, "trees": _trees, "graphs": _graphs}
 
 
 def case(output_type: str, **options: str) -> Case:
@@ -155,7 +140,7 @@ def case(output_type: str, **options: str) -> Case:
 
 @cache
 def _case(output_type: str, x64: bool, **options: str) -> Case:
-    return _MAKERS[output_type](np.random.default_rng(OUTPUT_TYPES.index(output_type)), **options)
+    return _MAKERS[output_type](np.random.default_rng([*_MAKERS].index(output_type)), **options)
 
 
 def flat(tree: PyTree) -> np.ndarray:
