@@ -19,7 +19,6 @@ from jaxstruct.core.types import SparseFeatures
 
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 """For programs that run once: compiling them takes longer than running them."""
-WAYS = ("dense", "sparse", "kernel")
 POLYNOMIAL = kernels.polynomial(c=1.0, degree=2)
 
 
@@ -36,7 +35,6 @@ class Model(NamedTuple):
         return f"order{self.order}{'-ends' * self.start_stop}{'-pairs' * self.pair_features}"
 
 
-MODELS = tuple(Model(*choice) for choice in itertools.product((1, 2), (False, True), (False, True)))
 PLAIN, RICH = Model(), Model(2, True, True)
 
 

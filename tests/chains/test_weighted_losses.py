@@ -1,4 +1,4 @@
-"""Slack re-scaling with costs of labels: units of the costs, levels, and trainings."""
+"""Slack re-scaling with costs of labels: units of the costs, and levels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.chains import losses
 from jaxstruct.chains.losses import (
     LEVELS,
     chain_loss,
@@ -24,12 +23,6 @@ WEIGHTS = {
     "one is 0": np.array([2, 1, 0]),
     "thirds": np.array([1, 2, 3]) / 7,
 }
-
-
-def examples():
-    random = np.random.default_rng(0)
-    scorer, tokens = random.normal(size=(3, 3)), random.normal(size=(4, 3, 3))
-    return list(tokens), (tokens @ scorer + random.normal(size=(4, 3, 3))).argmax(axis=2).tolist()
 
 
 @pytest.mark.parametrize(("weights", "most"), [
@@ -75,11 +68,3 @@ def test_losses_of_levels(x64, weights):
         inside = costs[level == each]
         np.testing.assert_allclose(found[each], inside.max(initial=0), atol=1e-12)
         assert not exact or np.ptp(inside) < 1e-12 if len(inside) else True
-
-
-@pytest.mark.thorough
-def test_levels_that_bound_pass_the_checks(monkeypatch):
-    """Of few units."""
-    monkeypatch.setattr(losses, "UNITS", 6)
-    data = js.chains.prepare(*examples(), loss=js.chains.label_weights(WEIGHTS["reals"]))
-    js.check_problem(*data, examples=2, draws=2)

@@ -190,17 +190,15 @@ def check(given: Cases, dtype: str, scale: float = 0.0, freedom: int = 100) -> N
     check_uses(given, every, found, dtype, room)
     for name in ("exact", "capped"):
         check_levels(given, asks, found, name, dict(rtol=tolerance, atol=tolerance))
-    if given.potentials.emissions.shape[2] > 1:  # else there is one of each length
-        check_samples(every, found["drawn"], freedom)
+    check_samples(every, found["drawn"], freedom)
 
 
-EACH = [(STRUCTURES[i].values[0], f"float{bits}")
-        for i, bits in ((7, 32), (2, 64), (4, 32), (1, 32))]  # fmt: skip
-"""Every two options with and without each other, and all three: `oracles.recursion` alone reads
-them, which all oracles share."""
+EACH = [(STRUCTURES[7].values[0], "float32"), (STRUCTURES[2].values[0], "float64")]
+"""With all three options and with one: `oracles.recursion` alone reads them, which all oracles
+share. Tables that do not vary are those of the tests below, and of `test_structure_oracles`."""
 
 
-@pytest.mark.parametrize(("structure", "dtype"), thorough_after(2, EACH))
+@pytest.mark.parametrize(("structure", "dtype"), EACH)
 def test_against_enumeration(structure: dict[str, bool], dtype: str) -> None:
     given = cases(structure)
     assert set(given.length) == set(range(6))
@@ -211,10 +209,9 @@ def test_against_enumeration(structure: dict[str, bool], dtype: str) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize(
-    ("structure", "T", "S"),
-    thorough_after(1, [(STRUCTURES[7].values[0], 1, 3), (FIRST, 4, 1), (FIRST, 3, 17)]),
+    ("structure", "T", "S"), thorough_after(1, [(STRUCTURES[7].values[0], 1, 3), (FIRST, 3, 17)])
 )
-def test_one_position_one_label_and_many(structure: dict[str, bool], T: int, S: int) -> None:
+def test_one_position_and_many_labels(structure: dict[str, bool], T: int, S: int) -> None:
     """More labels than are written out: loops with a remainder."""
     check(cases(structure, count=20, T=T, S=S), "float32", freedom=5)
 
@@ -255,12 +252,12 @@ def test_tables_that_many_labels_share_are_matrices(x64) -> None:
 def test_float32_is_right_at_every_scale() -> None:
     """One kind of potentials is up to 100 times larger than the others: plain numbers underflow in
     some chains, each of which is alone in its call so that it decides."""
-    given = cases(STRUCTURES[6].values[0], count=120)
+    given = cases(STRUCTURES[4].values[0], count=120)
     random, large = np.random.default_rng(4), np.arange(120) % 3
     scale = np.exp(random.uniform(0, np.log(100), 120))
     emissions, transitions, _, _, triples = given.potentials
     only = np.where(np.eye(3) > 0, transitions, -np.inf)  # what was small may yet win
-    transitions = np.where(large[:, None, None, None] == 0, only, transitions)
+    transitions = np.where(large[:, None, None] == 0, only, transitions)
     parts = []
     for kind, leaf in enumerate((emissions, transitions, triples)):
         by = np.where(large == kind, scale, 1).reshape(-1, *(1,) * (leaf.ndim - 1))
