@@ -110,8 +110,11 @@ def together(local):
     return jax.jit(jax.vmap(answers))
 
 
-EACH = [("float64", *case, local) for case in ((False, False), (True, False), (False, True))
-        for local in (True, False)]  # fmt: skip
+EACH = [
+    ("float64", False, False, False), ("float32", True, True, True),
+    ("float64", True, True, False), ("float32", False, False, True),
+]  # fmt: skip
+"""The last two by the programs of the first two."""
 
 
 def test_counts_are_the_scores_letter_by_letter():
@@ -124,13 +127,13 @@ def test_counts_are_the_scores_letter_by_letter():
         np.testing.assert_allclose(counts(m, n, local)[0] @ w, wanted, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "dtype, integers, linear, local", thorough_after(2, [*EACH, ("float32", True, True, True)])
-)
+@pytest.mark.parametrize("dtype, integers, linear, local", thorough_after(2, EACH))
 def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local):
     """And the k best, sums, marginals and samples; gradients count what is used; garbage where no
-    pairs are."""
+    pairs are. Of some nothing but gaps is left, of others a third of the pairs is forbidden."""
     potentials, lengths = cases(dtype, integers, linear)
+    potentials.pairs[::5][np.random.default_rng(1).random((CASES // 5, M, N)) < 0.3] = -np.inf
+    potentials.pairs[::40] = -np.inf
     keys = jax.random.split(jax.random.key(0), CASES)
     real = np.arange(M)[:, None] < lengths[:, :1, None], np.arange(N) < lengths[:, 1:, None]
     given = potentials._replace(pairs=with_garbage(potentials.pairs, real[0] & real[1]))
@@ -139,7 +142,7 @@ def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local)
     best, ranked, tables = found["best"], found["k best"], found["marginals"]
     assert best.score.dtype == ranked.score.dtype == dtype
     assert best.operations.dtype == best.begin.dtype == np.int32
-    close = 1e-12 if dtype == "float64" else 0
+    close = 1e-12 if dtype == "float64" else 0 if integers else 1e-5
     check_best(everything, (best.operations, best.begin), best.score, close)
     np.testing.assert_allclose(found["again"], best.score, rtol=0, atol=close)
     check_k_best(everything, (ranked.operations, ranked.begin), ranked.score, close)
@@ -174,6 +177,7 @@ def test_batched_nested_and_alone(x64):
     check_alone(jitted, lambda i: (one, given[1][i]), shared, range(4))
 
 
+@pytest.mark.smoke
 def test_ties(x64):
     """The rules of the docstring on cases made by hand."""
 
@@ -204,27 +208,11 @@ def test_derivatives_against_differences(x64, local):
 @pytest.mark.thorough
 def test_fewer_are_the_first_of_more(x64):
     """Also where many scores are equal; more than `FEW` are sorted."""
-    given = cases("float32", True, seed=1)
-    few, more = (jax.vmap(partial(k_best_global, k=k)) for k in (K, FEW + 2))
-    for a, b in zip(jax.jit(few)(*given), jax.jit(more)(*given), strict=True):
+    given = cases("float64", True, seed=1)
+    few = together(False)(*given, jax.random.split(jax.random.key(0), CASES))["k best"]
+    more = jax.jit(jax.vmap(partial(k_best_global, k=FEW + 2)))(*given)
+    for a, b in zip(few, more, strict=True):
         np.testing.assert_array_equal(a, b[:, :K])
-
-
-@pytest.mark.smoke
-def test_forbidden_pairs(x64):
-    """Only gaps are left: m + n of them; the derivative of log Z is finite."""
-    _, lengths = cases("float64", False)
-    barred = AlignmentPotentials(
-        np.full((CASES, M, N), -np.inf), np.full(CASES, 1.0), np.full(CASES, 0.5)
-    )
-    opened, later = (lengths > 0).sum(axis=1), np.maximum(lengths - 1, 0).sum(axis=1)
-    found, of_parts = (jax.jit(jax.vmap(BEST[local]))(barred, lengths) for local in (False, True))
-    np.testing.assert_array_equal(found.score, -(1.0 * opened + 0.5 * later))
-    assert (np.asarray(of_parts.score) == 0).all()
-    one = jax.vmap(jax.value_and_grad(partial(log_partition, local=False)))
-    value, slope = jax.jit(one)(barred, lengths)
-    assert np.isfinite(value).all() and all(np.isfinite(leaf).all() for leaf in slope)
-    assert not np.asarray(slope.pairs).any()
 
 
 def test_a_forbidden_pair_is_never_used(x64):
@@ -243,10 +231,6 @@ def test_a_forbidden_pair_is_never_used(x64):
     assert used.pairs[0, 0] == 0
     total = 2.0 * jnp.sum(used.pairs) + 0.5 * used.gap_open + 0.25 * used.gap_extend
     assert float(total) == pytest.approx(float(value))
-    keys = jax.random.split(jax.random.key(0), 20_000)
-    drawn = jax.jit(jax.vmap(partial(sample, potentials, lengths, local=True)))(keys)
-    every_one, _ = listed([np.asarray(leaf)[None] for leaf in potentials], np.array([[2, 2]]), True)
-    check_samples(every_one, [leaf[None] for leaf in drawn], freedom=10)
 
 
 def test_arguments_that_do_not_fit():
