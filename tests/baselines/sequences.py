@@ -8,13 +8,12 @@ import jax
 import numpy as np
 
 from jaxstruct import Problem
-from jaxstruct.chains.structure import ChainInput, Constraints, chain, chain_inputs
+from jaxstruct.chains.structure import ChainInput, chain, chain_inputs
 from jaxstruct.core.buckets import Buckets
 from tests.chains import structure_cases
 from tests.chains.oracles.truth import all_labelings
 
-PLAIN, RICH = structure_cases.PLAIN._asdict(), structure_cases.RICH._asdict()
-BARRED = structure_cases.iob_constraints(3)
+PLAIN = structure_cases.PLAIN._asdict()
 
 
 class Sequences(NamedTuple):
@@ -31,9 +30,6 @@ class Sequences(NamedTuple):
     def inputs(self) -> ChainInput:
         return chain_inputs(self.tokens, self.length)
 
-    def sparse_inputs(self) -> ChainInput:
-        return chain_inputs(structure_cases.sparse_tokens(self.tokens), self.length)
-
     def in_buckets(self) -> tuple[Buckets, Buckets]:
         """Sequences of at most two tokens in a bucket of their own, without their padding."""
         short = self.length <= 2
@@ -43,10 +39,9 @@ class Sequences(NamedTuple):
         x = tuple(chain_inputs(self.tokens[own, :end], self.length[own]) for own, end in pairs)
         return Buckets(x, index), Buckets(tuple(self.y[own, :end] for own, end in pairs), index)
 
-    def outputs(self, i: int, constraints: Constraints | None = None) -> np.ndarray:
-        """[k, T] the label sequences of example i that are allowed."""
-        every = all_labelings(self.S, int(self.length[i]), self.y.shape[1])
-        return every[structure_cases.allowed(constraints, every)]
+    def outputs(self, i: int) -> np.ndarray:
+        """[k, T] the label sequences of example i."""
+        return all_labelings(self.S, int(self.length[i]), self.y.shape[1])
 
     def psi(self, model: dict, i: int, outputs: np.ndarray) -> np.ndarray:
         """[k, D] joint features of example i, in the order in which jax flattens the weights."""

@@ -28,7 +28,7 @@ from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles.sums import log_partition
 from jaxstruct.chains.potentials import ChainInput, score_labels
-from jaxstruct.chains.structure import Constraints, chain, chain_potentials
+from jaxstruct.chains.structure import chain, chain_potentials
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Inference
 from jaxstruct.graphs import graph_labelling, with_log_loss
@@ -36,38 +36,25 @@ from jaxstruct.kernels import linear
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.trees.structure import grammar_potentials
 from tests.baselines.enumeration import Enumerated
-from tests.baselines.sequences import BARRED, PLAIN, RICH, Sequences, flat, like, random_sequences
-from tests.chains.structure_cases import allowed, kernel_token_inputs
+from tests.baselines.sequences import PLAIN, Sequences, flat, like, random_sequences
+from tests.chains.structure_cases import kernel_token_inputs
 from tests.lib.refusals import refused
 
 SMALL = random_sequences(0, n=8, T=4, d=3, S=3)
 
 
-def all_outputs(data: Sequences, model: dict, constraints: Constraints | None = None) -> Enumerated:
-    """Every label sequence of every example, among those that the constraints allow."""
+def all_outputs(data: Sequences) -> Enumerated:
+    """Every label sequence of every example."""
     return Enumerated.of(
-        (data.psi(model, i, y[None])[0], data.psi(model, i, data.outputs(i, constraints)))
+        (data.psi(PLAIN, i, y[None])[0], data.psi(PLAIN, i, data.outputs(i)))
         for i, y in enumerate(data.y)
     )
 
 
-def barred_sequences(seed: int) -> Sequences:
-    """Random sequences whose labels are drawn among those that BARRED allows."""
-    data, random = random_sequences(seed, n=9, T=4, d=3, S=3, shortest=0), np.random.default_rng(1)
-    some = [random.choice(data.outputs(i, BARRED)) for i in range(9)]
-    return data._replace(y=np.stack(some))
-
-
-@pytest.mark.parametrize("rich", [False, True], ids=["plain-dense", "rich-sparse-constrained"])
-def test_likelihood_gradient_and_optimum_are_those_of_enumeration(x64: None, rich: bool) -> None:
-    model, constraints = (RICH, BARRED) if rich else (PLAIN, None)
-    data = barred_sequences(1)
-    assert allowed(BARRED, data.y).all() and not all(
-        allowed(BARRED, data.outputs(i)).all() for i in range(9)
-    )
-    truth = all_outputs(data, model, constraints)
-    problem = data.problem(model, constraints=constraints, dtype="float64")
-    x = as_buckets(data.sparse_inputs() if rich else data.inputs())
+def test_likelihood_gradient_and_optimum_are_those_of_enumeration(x64: None) -> None:
+    data = random_sequences(1, n=9, T=4, d=3, S=3, shortest=0)
+    truth, problem = all_outputs(data), data.problem(PLAIN, dtype="float64")
+    x = as_buckets(data.inputs())
     blocks = in_blocks(x, as_buckets(data.y), 32, jnp.float64)
     assert len(blocks) == 2 and not blocks[1].real.all()
     random = np.random.default_rng(2)
@@ -87,7 +74,7 @@ def test_likelihood_gradient_and_optimum_are_those_of_enumeration(x64: None, ric
 
 @pytest.mark.parametrize("C", [0.5, 200.0])
 def test_the_optimum_is_that_of_scipy_in_one_bucket_or_two(x64: None, C: float) -> None:
-    truth, problem = all_outputs(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
+    truth, problem = all_outputs(SMALL), SMALL.problem(PLAIN, dtype="float64")
     w, objective = truth.optimum(C)
     for x, y in ((SMALL.inputs(), SMALL.y), SMALL.in_buckets()):
         solution = fit_random_field(problem, x, y, C, tolerance=1e-9)
@@ -102,7 +89,7 @@ def test_the_optimum_is_that_of_scipy_in_one_bucket_or_two(x64: None, C: float) 
 
 @pytest.mark.thorough
 def test_float32_reaches_the_optimum_and_the_second_run_compiles_nothing() -> None:
-    problem, truth = SMALL.problem(PLAIN), all_outputs(SMALL, PLAIN)
+    problem, truth = SMALL.problem(PLAIN), all_outputs(SMALL)
     seen: list[FieldProgress] = []
     programs = conditional_log_likelihood.add_block
     counts = []
@@ -132,7 +119,7 @@ def test_float32_reaches_the_optimum_and_the_second_run_compiles_nothing() -> No
 @pytest.mark.parametrize("C", [0.5, 200.0])
 def test_any_weights_have_a_certificate(x64: None, C: float) -> None:
     """D at the marginals of w is P - |gradient|^2 / 2: at most the optimum, there equal to P."""
-    truth, problem = all_outputs(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
+    truth, problem = all_outputs(SMALL), SMALL.problem(PLAIN, dtype="float64")
     best, objective = truth.optimum(C)
     random, duals = np.random.default_rng(3), []
     for scale in (1.0, 0.1, 1e-3, 0.0):
@@ -156,7 +143,7 @@ def test_float32_counts_what_it_rounds(mean: float) -> None:
     """P of the returned weights and the optimum are in the interval, which is narrow where the run
     ends CONVERGED, as it does without a mean."""
     data = SMALL._replace(tokens=(SMALL.tokens + np.float32(mean)).astype(np.float32))
-    truth = all_outputs(data, PLAIN)
+    truth = all_outputs(data)
     found = fit_random_field(data.problem(PLAIN), data.inputs(), data.y, 2.0, tolerance=1e-4)
     _, objective = truth.optimum(2.0)
     value, _ = truth.objective(flat(found.weights).astype(np.float64), 2.0)
@@ -291,12 +278,11 @@ def test_with_a_linear_kernel_it_is_the_linear_field(x64: None) -> None:
     )
 
 
-@pytest.mark.parametrize("described", [False, True])
-def test_kernel_logistic_regression_with_class_features(x64: None, described: bool) -> None:
+def test_kernel_logistic_regression_with_class_features(x64: None) -> None:
     random = np.random.default_rng(3)
     x, new = random.normal(size=(12, 4)), random.normal(size=(6, 4))
     y = np.arange(12) % 3
-    features = random.normal(size=(3, 2)) if described else None
+    features = random.normal(size=(3, 2))
     plain = multiclass(4, 3, output_features=features, dtype="float64")
     options = dict(tolerance=1e-8)
     best = fit_random_field(plain, x, y, C, **options)

@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 
 from jaxstruct import Status, predict
 from jaxstruct.baselines.perceptron import EpochProgress, Perceptron, epoch_order, perceptron
-from jaxstruct.chains.structure import Constraints, chain, chain_inputs
+from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.padding import bucketed
 from jaxstruct.kernels import gram_matrix, linear, polynomial
 from jaxstruct.strings.inputs import joint_inputs, joint_pairs
@@ -20,7 +20,6 @@ from jaxstruct.strings.structure import joint_candidates
 from tests.baselines.sequences import Sequences, flat, random_sequences
 from tests.chains.structure_cases import kernel_token_inputs
 from tests.lib.refusals import refused
-from tests.lib.thorough import repeats
 from tests.strings.candidate_cases import random_case
 
 
@@ -78,11 +77,11 @@ def orders(index: Sequence[np.ndarray], chunk: int, seed: int, epochs: int) -> l
     ]
 
 
-def chain_outputs(data: Sequences, model: dict, constraints: Constraints | None = None) -> Outputs:
+def chain_outputs(data: Sequences, model: dict) -> Outputs:
     """Label sequences; among equal scores the lowest last label wins, and so on backward."""
     psi, true = [], []
     for i, y in enumerate(data.y):
-        every = data.outputs(i, constraints)
+        every = data.outputs(i)
         every = every[np.lexsort(every.T)]
         psi.append(data.psi(model, i, every))
         true.append(int(np.flatnonzero((every == y).all(axis=1))[0]))
@@ -180,7 +179,7 @@ def test_a_kernel_of_tokens_is_its_explicit_features(name: str) -> None:
         np.testing.assert_allclose(own, want, atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", repeats(4, 2))
+@pytest.mark.parametrize("seed", range(2))
 def test_algorithm_1_as_printed_under_any_joint_kernel(seed: int) -> None:
     """alpha_iy counts the updates in which y was taken for y_i; w holds their sums, (3.6)."""
     case, random = random_case(seed), np.random.default_rng(seed)
@@ -264,7 +263,7 @@ def test_theorem_1_bounds_the_updates(seed: int) -> None:
     assert 3 <= max(updates) <= most <= 50 * max(updates)
 
 
-@pytest.mark.parametrize("n", [1, 4, 9])
+@pytest.mark.parametrize("n", [1, 9])
 def test_theorem_1_is_reached_by_orthogonal_tokens(n: int) -> None:
     """Every example needs its own update; with R as the thesis prints it the bound fails."""
     tokens, y = np.eye(n)[:, None, :], np.ones((n, 1), np.int32)
