@@ -168,7 +168,7 @@ def test_true_labels_that_break_the_rules_are_named() -> None:
 @pytest.mark.thorough
 def test_a_score_counts_what_has_no_output() -> None:
     y = [("a", "p"), ("b", "q")]
-    matcher = js.estimators.SetMatcher(C=1.0).fit([PAIRS], [y])
+    matcher = js.estimators.SetMatcher(C=1.0).fit([PAIRS], [dict(y)])
     assert matcher.predict([TWO_OF_THREE, PAIRS]) == [None, y]
     refused(r"inputs\[0\] has no", matcher.predict, [TWO_OF_THREE], no_output="raise")
     assert matcher.score([PAIRS, TWO_OF_THREE], [y, [("a", "p"), ("c", "q")]]) == 2 * 2 / 6
