@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 
 import jax
@@ -11,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import jaxstruct as js
-from tests.decisions.cases import NAMES, cases, instance_of
+from tests.decisions.cases import cases, instance_of
 from tests.lib.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -28,7 +27,7 @@ def slope_by_differences(value, at, step=1e-6):
     return np.array([(value(at + move) - value(at - move)) / (2 * step) for move in moves])
 
 
-@pytest.mark.parametrize(("name", "sense"), [*zip(NAMES, itertools.cycle(SIGNS), strict=False)])
+@pytest.mark.parametrize(("name", "sense"), [("open", "minimise"), ("bounded", "maximise")])
 def test_spo_plus_is_its_formula(name, sense):
     decisions, instance, listed = one_of(name, sense)
     random, s = np.random.default_rng(0), SIGNS[sense]

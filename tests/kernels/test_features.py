@@ -56,7 +56,7 @@ def test_a_node_weight_is_a_kernelised_function_of_x_and_the_span(x64: None) -> 
     anchors = np.unique(spans[real], axis=0)
     objectives, weights = [], []
     unseen = np.random.default_rng(0).normal(size=(5, 4))
-    for kernel in (None, linear(), polynomial(2)):
+    for kernel in (None, linear()):
         features = None if kernel is None else kernel_features(kernel, anchors)
         shown = spans if features is None else np.asarray(features_of(features, spans))
         problem = js.trees.weighted_grammar(grammar, span_features=shown.shape[-1], dtype="float64")
@@ -67,7 +67,6 @@ def test_a_node_weight_is_a_kernelised_function_of_x_and_the_span(x64: None) -> 
         seen = unseen if features is None else features_of(features, unseen)
         weights.append(np.asarray(seen) @ np.asarray(solution.weights["spans"]))
     np.testing.assert_allclose(objectives[1], objectives[0], rtol=1e-9)
-    assert objectives[2] < 0.99 * objectives[0]  # products of what a span shows
     np.testing.assert_allclose(weights[1], weights[0], atol=1e-5)
     assert np.abs(weights[0]).max() > 0.1
 
