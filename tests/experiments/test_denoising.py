@@ -9,9 +9,11 @@ from experiments.lib import common
 from tests.experiments.scripts import options_of
 
 options = options_of(
-    Options, labels=("3",), size=4, grids=6, sweeps=30, coupling=1.3, training=("logistic", "svm"),
-    prediction=("icm", "reweighted"), exact_grids=2, repeats=1, picture_grids=2, passes=20,
+    Options, labels=("2",), size=3, grids=6, sweeps=30, coupling=1.5, noise=1.0, passes=20,
+    training=("logistic", "svm"), prediction=("icm", "reweighted"), exact_grids=2, repeats=1,
+    picture_grids=2,
 )  # fmt: skip
+"""Grids of the size that `lib/test_graph_training.py` has, whose programs serve them."""
 
 
 def test_edges_help(outcome: common.Outcome) -> None:
