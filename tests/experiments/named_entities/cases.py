@@ -16,7 +16,7 @@ CHEAP = {
     "smoothing": ("1",), "epochs": ("2",),
     "affixes": 1, "window": 0, "capacity": 32, "variant": "subspace", "max_passes": 30,
     "compilation_cache": False, "progress": False, "epsilon": 0.1,
-    "methods": ("commonest", "hmm", "crf", "perceptron", "svm", "svm_linear"),
+    "methods": ("commonest", "hmm", "crf", "perceptron", "svm"),
 }  # fmt: skip
 """8 training sentences of one padded length and set of words, so that all share their programs."""
 

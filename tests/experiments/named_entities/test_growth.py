@@ -14,6 +14,7 @@ from tests.experiments.scripts import strict_json
 @pytest.mark.thorough
 def test_constraints_are_counted_for_each_size_and_way(archive, tmp_path, monkeypatch):
     """A larger epsilon needs fewer; a second run trains nothing anew."""
+    monkeypatch.setattr(growth, "LOOK_AHEAD", 1)
     monkeypatch.setattr(growth, "FACTORS", (growth.PRINTED, growth.Way("epsilon", epsilon=0.9)))
     options = Options(path=archive, output=str(tmp_path), **CHEAP).replace(
         growth=True, sizes=("8",), factor_size=8, growth_formulations=("svm2",), epsilon=0.05,
