@@ -13,8 +13,8 @@ from jaxstruct import Status
 from tests.experiments.scripts import QUIET, options_of, stop_after, strict_json
 
 options = options_of(
-    Options, sizes=("4",), samples=2, test_examples=10, epsilon=0.3, epsilons=("0.6", "0.3"),
-    epsilon_size=4, readings=("end:0.01",), gap_costs=("1",), oracle_batch=4,
+    Options, sizes=("3",), samples=2, test_examples=10, epsilon=0.3, epsilons=("0.6", "0.3"),
+    epsilon_size=3, readings=("end:0.01",), gap_costs=("1",), oracle_batch=1,
 )  # fmt: skip
 
 
