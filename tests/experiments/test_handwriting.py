@@ -24,8 +24,8 @@ def options(tmp_path_factory):
     folder = tmp_path_factory.mktemp("handwriting")
     write_letter_data(folder / "letter.data", random_words())
     return Options(
-        letter_data=str(folder / "letter.data"), variant="subspace", capacity=32, c_over_n=C,
-        tolerance=1e-2, picture_words=6, output=str(folder / "out"), **QUIET,
+        letter_data=str(folder / "letter.data"), c_over_n=C, tolerance=1e-2, picture_words=6,
+        output=str(folder / "out"), **QUIET,
     )  # fmt: skip
 
 

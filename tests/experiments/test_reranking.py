@@ -66,14 +66,14 @@ def test_the_best_of_k_is_what_is_predicted(options: Options) -> None:
     data, problem = load(options.letter_data, "float32"), chain_problem("hamming", "float32")
     random, start = np.random.default_rng(0), problem.initial_weights
     w = {name: np.float32(random.normal(size=leaf.shape)) for name, leaf in start.items()}
-    chosen = np.array([5, 0, 7])
+    chosen = np.array([5, 0, 7, 1, 2, 3, 4, 6])
     found = words.k_best_words(problem, w, data, chosen, 3)
     wanted = read_words(problem, w, data, chosen)
     assert [list(own[0]) for own in found.outputs] == [word.tolist() for word in wanted]
     for i, own in enumerate(found.outputs):
         assert len(set(own)) == len(own) == 3 and found.scores[i] == sorted(found.scores[i])[::-1]
         assert found.costs[i] == [wrong_letters(found.truths[i], y) for y in own]
-    whole, right = words.measures(found, [0, 0, 0])
+    whole, right = words.measures(found, [0] * len(chosen))
     wrong = sum(own[0] for own in found.costs)
     assert right == pytest.approx(100 * (1 - wrong / sum(map(len, found.truths))))
     assert whole == 100 * np.mean([own[0] == 0 for own in found.costs])
@@ -119,7 +119,7 @@ def options(tmp_path_factory) -> Options:
     return Options(
         tasks=("words", "trees"), machines=("svm1_margin", "perceptron"), k_words=3, k_trees=2,
         base_folds=2, letter_data=str(folder / "letter.data"), train_folds=("0", "1"),
-        train_trees=write_trees(folder / "train.mrg", drawn_trees(0, 40)),
+        train_trees=write_trees(folder / "train.mrg", drawn_trees(5, 40)),
         test_trees=write_trees(folder / "test.mrg", drawn_trees(1, 30)),
         c_path=("0.01", "0.1"), least_seen=1, output=str(folder), **QUIET,
     )  # fmt: skip
