@@ -11,7 +11,7 @@ from experiments.tasks.point_sets import Drawing, drawn_pairs, pair_features, sh
 from tests.experiments.scripts import options_of
 
 options = options_of(
-    Options, settings=("partial",), draws=1, train=20, validation=10, test=30, points=("6", "8"),
+    Options, settings=("partial",), draws=1, train=20, validation=20, test=30, points=("6", "8"),
     turn=0.2, c_over_n=("0.1",), tolerance=1e-2, apart=False,
 )  # fmt: skip
 

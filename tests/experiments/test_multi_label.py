@@ -11,10 +11,7 @@ from tests.experiments.scripts import QUIET
 
 
 def write(path) -> str:
-    """Three labels; the third is in the set where just one of the others is.
-
-    48 examples, and what is left of them after an eighth is held out, are of one size class.
-    """
+    """Three labels; the third is in the set where just one of the others is."""
     rng, parts = np.random.default_rng(0), {}
     for part, n in (("train", 48), ("test", 40)):
         x = rng.normal(size=(n, 4)).astype(np.float32)
@@ -28,19 +25,16 @@ def write(path) -> str:
 def options(tmp_path_factory) -> Options:
     folder = tmp_path_factory.mktemp("multi_label")
     return Options(
-        data_file=write(folder / "own.npz"), training=("edgeless", "exact", "greedy"),
-        prediction=("exact", "greedy"), held_out=0.125, output=str(folder), **QUIET,
+        data_file=write(folder / "own.npz"), training=("edgeless", "exact"),
+        prediction=("exact", "greedy"), held_out=0.375, output=str(folder), **QUIET,
     )  # fmt: skip
 
 
 def test_rows_say_what_is_proven(outcome: common.Outcome) -> None:
     rows = {row["training"]: row for row in outcome.numbers["rows"]}
-    assert list(rows) == ["edgeless", "exact", "greedy"]
-    for name in ("edgeless", "exact"):
-        assert rows[name]["status"].name == "CONVERGED"
-        assert rows[name]["primal"] >= rows[name]["dual"]
-    assert rows["greedy"]["status"].name == "INEXACT_ORACLE"
-    assert rows["greedy"]["primal"] == np.inf
+    assert list(rows) == ["edgeless", "exact"]
+    for row in rows.values():
+        assert row["status"].name == "CONVERGED" and row["primal"] >= row["dual"]
     assert len(rows["exact"]["held_out_errors"]) == 2 and rows["exact"]["c_over_n"] in (0.1, 1)
     assert all(0 <= error < 50 for row in rows.values() for error in row["test_errors"].values())
     assert list(rows["exact"]["test_errors"]) == ["exact", "greedy"]
