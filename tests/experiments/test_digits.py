@@ -29,19 +29,6 @@ def test_the_known_optima_are_met(outcome):
     assert record["flags"]["tolerance"] == 1e-9 and record["dtype"] == "float64"
 
 
-def test_squares_of_slacks_below_one_cost_less(options, outcome, tmp_path):
-    """Within 1 % of their optima, by the programs that are there."""
-    coarse = options.replace(
-        formulations=("svm2_slack",), tolerance=1e-2, output=str(tmp_path), c_over_n=("1", "0.1")
-    )
-    squares = digits.run(coarse).numbers["rows"]
-    assert [row["formulation"] for row in squares] == ["svm2_slack"] * 2
-    assert [row["compilations"] for row in squares] == [0, 0]
-    for square in squares:
-        assert 0 < square["primal"] < DIGITS_OPTIMA[square["c_over_n"]]
-        assert square["relative_gap"] <= 1e-2
-
-
 @pytest.mark.smoke
 def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
     row = {"formulation": "svm1", "c_over_n": 0.1}
