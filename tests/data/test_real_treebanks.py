@@ -44,6 +44,11 @@ def gum() -> dict[str, list[Tree]]:
 
 
 @pytest.fixture(scope="module")
+def short(gum) -> dict[str, list[Tree]]:
+    return {part: _short(gum[part], 2) for part in ("train", "dev", "test")}
+
+
+@pytest.fixture(scope="module")
 def sample() -> dict[str, list[Tree]]:
     _require("treebank", "treebank.zip")
     return _trees(load_treebank_sample())
@@ -88,13 +93,12 @@ def _short(trees: list[Tree], least: int) -> list[Tree]:
     ("memory", "sizes", "outside"),
     [(None, (1_287, 3_401, 139), 141), (2, (1_022, 3_217, 139), 138), (0, (188, 1_755, 139), 78)],
 )
-def test_short_sentences_of_gum(gum, memory, sizes, outside) -> None:
-    train, test = _short(gum["train"], 2), _short(gum["test"], 2)
-    assert (len(train), len(_short(gum["dev"], 2)), len(test)) == (3_793, 579, 411)
-    grammar = read_grammar(train, Binarisation("right", memory))
+def test_short_sentences_of_gum(short, memory, sizes, outside) -> None:
+    assert [*map(len, short.values())] == [3_793, 579, 411]
+    grammar = read_grammar(short["train"], Binarisation("right", memory))
     found = len(grammar.symbols), len(grammar.binary_rules), len(grammar.lexical_rules)
     assert found == sizes
-    assert sum(bool(encode(grammar, tree).missing) for tree in test) == outside
+    assert sum(bool(encode(grammar, tree).missing) for tree in short["test"]) == outside
 
 
 def test_short_sentences_of_the_sample(sample) -> None:
