@@ -49,8 +49,8 @@ def test_ctrl_c_keeps_the_trainings_that_are_done(tmp_path, monkeypatch):
         return fitted(*arguments, **named)
 
     monkeypatch.setattr(digits, "fitted", two_and_no_more)
-    options = Options(
-        formulations=("svm1",), examples=40, tolerance=0.1, output=str(tmp_path), **QUIET
+    options = Options(  # as many examples as in a quick run of `reproduce`, for its programs
+        formulations=("svm1",), examples=200, tolerance=0.1, output=str(tmp_path), **QUIET
     )  # fmt: skip
     with pytest.raises(common.Stopped, match="digits.stopped.json"):
         digits.run(options)
