@@ -32,14 +32,9 @@ def options(tmp_path_factory) -> Iterator[Options]:
         patch.setattr(measures, "load_label_sets", drawn)
         folder = str(tmp_path_factory.mktemp("measures"))
         yield Options(
-            output=folder,
-            data=("scene",),
-            measures=("f1",),
-            splits=1,
-            c=("100",),
-            apart=False,
+            output=folder, data=("scene",), measures=("f1",), splits=1, c=("100",), apart=False,
             **QUIET,
-        )
+        )  # fmt: skip
 
 
 def test_rare_labels_are_learned_in_every_way(outcome: common.Outcome) -> None:
