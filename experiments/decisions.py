@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -261,7 +262,7 @@ def _by_setting(rows: Sequence[dict[str, Any]]) -> dict[Key, dict[str, list[floa
 def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     columns: Columns = {name: name for name in ("task", "noise", "n", "degree")}
     methods = list(dict.fromkeys(map(_spoken, rows)))
-    columns |= {("regret in %", name): name for name in methods}
+    columns |= {("regret in %", name): itemgetter(name) for name in methods}
     lines = []
     for key, of_methods in _by_setting(rows).items():
         line: dict[str, Any] = dict(zip(("task", "noise", "n", "degree"), key, strict=True))

@@ -290,11 +290,11 @@ def restored(padding: Padding, inputs: Buckets, outputs: tuple[PyTree, ...]) -> 
 
 
 def unpadded(*leaves: np.ndarray) -> Ragged:
-    """Rows of padded outputs [n_b, T_b, ...] up to the last one that is not all padding."""
+    """Rows of padded outputs [n_b, T_b, ...] up to the last one that is not -1 throughout."""
     rows, lengths = [], []
     for leaf in leaves:
         steps = np.arange(1, leaf.shape[1] + 1)
-        real = np.any(leaf >= 0, axis=tuple(range(2, leaf.ndim)))
+        real = np.any(leaf != PADDING, axis=tuple(range(2, leaf.ndim)))
         own = np.max(np.where(real, steps, 0), axis=1, initial=0)
         rows.append(leaf[steps <= own[:, None]])
         lengths.append(own)

@@ -110,3 +110,13 @@ def test_every_method_learns_and_the_certified_optimum_is_one(outcome: common.Ou
         assert certified["dual"] <= certified["primal"]
         assert certified["train_spo_plus"] * 60 <= certified["primal"]
         assert of["spo_plus"]["train_spo_plus"] < of["squares"]["train_spo_plus"]
+
+
+def test_the_table_has_a_column_of_each_ratio() -> None:
+    """A point in its name is no path into a row."""
+    row = {"task": "path", "noise": 0.5, "examples": 60, "degree": 4, "seed": 0, "status": None}
+    row |= {"method": command.CERTIFIED, "seconds": 2.0, "compile_seconds": 1.0}
+    rows = [row | {"c_over_n": c, "regret": 10 * c, "train_spo_plus": c} for c in (0.1, 1.0)]
+    table = command._table(Options(), rows)
+    assert table.rows == [["path", 0.5, 60, 4, "1.00", "10.00"]]
+    assert table.columns[-2:] == [("regret in %", f"certified {c}") for c in ("0.1", "1")]
