@@ -86,7 +86,7 @@ def test_the_hash_spreads():
     arcs = sentence_tables(features, tokens), heads, children
     _, places = over_slots(features, arcs, None, lambda none, places, _: (none, places), None)
     counts = np.bincount(np.asarray(places[0]), minlength=2**12)
-    assert counts.max() < 25 and (counts > 0).mean() > 0.95
+    assert len(counts) == 2**12 and counts.max() < 25 and (counts > 0).mean() > 0.95
 
 
 def test_a_token_may_be_a_word_or_a_word_with_its_tag():

@@ -9,9 +9,9 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.dependencies import Parse
-from tests.dependencies.cases import TEMPLATES, prepared, treebank
+from tests.dependencies.cases import prepared, treebank
 from tests.dependencies.oracles.truth import labelled_trees
-from tests.lib.incomplete import check_completions, check_same_as_fit, check_training
+from tests.lib.incomplete import check_completions
 from tests.lib.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -68,34 +68,6 @@ def test_what_agrees_is_found_and_costs_nothing(projective: bool, labels: str, d
     data = prepared(sentences, known, classes=LABELS, projective=projective, dtype=dtype, **options)
     assert isinstance(data.outputs, js.Incomplete)
     check_completions(data, outputs_of(known, labels, projective, bool(labels)))
-
-
-@pytest.mark.thorough
-def test_training_ends_at_a_critical_point() -> None:
-    sentences, trees = treebank(2, 9, 3, labels=LABELS, projective=True)
-    known = partly(trees)
-    single = [[({head}, {label}) for head, label in tree] for tree in trees]
-    options = {"classes": LABELS, "dtype": "float64", "templates": TEMPLATES[:1]}
-    data, whole, same = (prepared(sentences, one, **options) for one in (known, trees, single))
-    check_training(data, outputs_of(known, LABELS, True, False), 5.0, tolerance=1e-5)
-    check_same_as_fit(whole, same, 5.0)
-
-
-@pytest.mark.thorough
-def test_the_parser_learns_from_half_of_the_heads() -> None:
-    sentences = [[("the", "D"), (noun, "N"), ("saw", "V"), ("a", "D"), (noun, "N")]
-                 for noun in ("dog", "cat", "man") * 4]  # fmt: skip
-    tree = [(2, "det"), (3, "subject"), (0, "root"), (5, "det"), (3, "object")]
-    random = np.random.default_rng(0)
-    known = [
-        [((head, None)[h], (label, None)[r]) if h + r < 2 else None
-         for (head, label), (h, r) in zip(tree, random.integers(0, 2, (5, 2)), strict=True)]
-        for _ in sentences
-    ]  # fmt: skip
-    few = {"templates": ["head.tag child.tag direction"], "label_templates": ["head.tag direction"]}
-    model = js.estimators.DependencyParser(C=10.0, **few).fit(sentences, known)
-    assert model.status_ is js.Status.CONVERGED
-    assert model.score(sentences, [tree] * len(sentences)) > 0.9
 
 
 def test_what_does_not_fit_is_refused() -> None:
