@@ -26,6 +26,7 @@ from tests.graphs.structure_cases import (
     random_graphs,
 )
 from tests.lib.refusals import refused
+from tests.lib.structures import Every, check_oracles
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -46,8 +47,8 @@ DEAR_FIRST = np.array([[0.0, 3.0], [1.0, 0.0]])
 
 
 def enumerated() -> tuple[Graphs, js.Problem]:
-    """All tests of enumeration share its program, which serves every formulation."""
-    given = random_graphs(0, 10, "cycle")
+    """Two kinds of edges; the program serves every formulation."""
+    given = random_graphs(0, 10, "cycle", Options(2, 2))
     options = {"loss": DEAR_FIRST, "node_weights": WEIGHTS}
     return given, given.problem(inference="enumeration", **options)
 
@@ -73,23 +74,6 @@ def classes_of(given: Graphs) -> list[np.ndarray]:
     return classes
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
-def test_enumeration_serves_every_formulation(formulation: str) -> None:
-    given, problem = enumerated()
-    data = problem, given.inputs(plans=True), given.outputs
-    check_optimum(data, formulation, 3.0, given.enumerated(DEAR_FIRST))
-
-
-@pytest.mark.thorough
-def test_zero_one_by_elimination() -> None:
-    """By the level of all wrong labellings, which serves every formulation."""
-    given = random_graphs(1, 10, "tree", Options(1, 2))
-    problem = given.problem(inference="elimination", loss="zero_one")
-    data = problem, given.inputs(plans=True), given.outputs
-    check_optimum(data, "svm2_slack", 3.0, given.enumerated("zero_one"))
-
-
 @jax.jit
 def losses_of(problem: js.Problem, y: jax.Array, labels: jax.Array) -> jax.Array:
     """[n, k] Delta(y_i, .) of labellings [n, k, V]."""
@@ -98,11 +82,7 @@ def losses_of(problem: js.Problem, y: jax.Array, labels: jax.Array) -> jax.Array
 
 @pytest.mark.parametrize(
     ("parts", "loss", "formulation"),
-    [
-        (enumerated, DEAR_FIRST, "svm2_slack"),
-        (eliminated, COSTS, "svm1_margin"),
-        (passed, "normalised_hamming", "svm1_margin"),
-    ],
+    [(enumerated, DEAR_FIRST, "svm2_slack"), (passed, "normalised_hamming", "svm1_margin")],
 )
 def test_nodes_weigh_in_the_loss_as_their_classes_say(
     parts: Callable, loss: str | np.ndarray, formulation: str
@@ -136,24 +116,27 @@ def test_nodes_weigh_in_the_loss_as_their_classes_say(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("formulation", ["svm1", "svm2"])
-def test_without_a_loss_weights_change_nothing(formulation: str) -> None:
-    """The best wrong labelling by elimination, with symmetric tables of features alone."""
+@pytest.mark.parametrize(
+    ("loss", "options"), [("hamming", {"node_weights": WEIGHTS}), ("zero_one", {})]
+)
+def test_oracles_by_elimination_are_the_best_of_all_labellings(loss: str, options: dict) -> None:
+    """With symmetric tables of features alone; of zero-one all wrong labellings are one level."""
     given = random_graphs(2, 8, "any", Options(2, 0, True))
-    classes = [np.full(len(y), 2) for y in given.y]
-    y = js.graphs.weighted_labels(given.y, classes, 2)
-    problem = given.problem(inference="elimination", node_weights=WEIGHTS)
-    data = problem, given.inputs(plans=True), y
-    check_optimum(data, formulation, 2.0, given.enumerated("hamming"))
+    problem = given.problem(inference="elimination", loss=loss, **options)
+    classes = [np.full(len(y), 2 * len(options)) for y in given.y]
+    weighted = js.graphs.weighted_labels(given.y, classes, given.S)
+    x, y = bucketed(problem.padding, given.inputs(plans=True), weighted)
+    (of_x,), (of_y,), w = x.parts, y.parts, drawn(problem)
+    theta = jax.jit(jax.vmap(problem.model.potentials, (None, 0)))(w, of_x)
 
+    def every(i: int) -> Every:
+        labels, psi = given.psi(i)
+        wide = [(0, 0), (0, of_y.shape[1] - labels.shape[1])]
+        delta = given.losses(i, loss) * (WEIGHTS[1] if options else 1)
+        outputs = np.pad(labels, wide, constant_values=-1)
+        return Every(outputs, psi @ flat(w), delta, given.place(i))
 
-@pytest.mark.thorough
-def test_check_problem_finds_nothing_with_sparse_rows_and_kinds() -> None:
-    given = random_graphs(4, 6, "tree", Options(2, 2))
-    problem, x = given.problem(inference="enumeration"), given.inputs(sparse=True)
-    report = js.check_problem(problem, x, given.outputs, draws=2, examples=2)
-    assert max(report.excess.values()) < 1e-7
-    assert not any("needs" in oracle for oracle in report.oracles.values())
+    check_oracles(problem, theta, of_y, every)
 
 
 def test_what_serves_the_formulations_by_elimination() -> None:
