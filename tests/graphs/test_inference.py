@@ -211,39 +211,6 @@ def test_without_a_plan_or_a_graph_it_says_so() -> None:
     refused("made by jaxstruct.graphs.graph_labelling", with_log_loss, classes, "pseudo")
 
 
-@pytest.mark.thorough
-def test_enumeration_and_elimination_answer_the_same() -> None:
-    """A problem of inference="enumeration" needs no plans: every function, with gradients."""
-    given = mixed(3)
-    problem, listed = (given.problem(inference=n) for n in ("elimination", "enumeration"))
-    inputs, outputs = bucketed(problem.padding, given.inputs(plans=True), given.outputs)
-    (x,), (y,) = inputs.parts, outputs.parts
-    w = shaped(problem, drawn(given, 1.0))
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-
-    @jax.jit
-    @jax.vmap
-    def of_one(theta: GraphTheta, y: jax.Array) -> tuple:
-        found = []
-        for own, seen in ((problem, theta), (listed, theta._replace(plan=None))):
-            ask, mu = own.inference, 0.7
-
-            def parts(nodes: jax.Array, pairs: jax.Array, own=own, seen=seen, mu=mu) -> jax.Array:
-                raised = seen._replace(nodes=nodes, pairs=pairs)
-                ask = own.inference
-                return ask.log_loss(raised, y) + 2 * ask.softmax_margin(raised, y, mu)
-
-            found.append((
-                jax.value_and_grad(parts, (0, 1))(seen.nodes, seen.pairs),
-                ask.marginals(seen).probabilities, ask.k_best(seen, 4)[1],
-                ask.augmented_k_best(seen, y, 3),
-            ))  # fmt: skip
-        return tuple(found)
-
-    for a, b in zip(*map(jax.tree.leaves, of_one(theta, jnp.asarray(y))), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-9)
-
-
 @pytest.mark.parametrize("name", EVERY)
 def test_classes_of_nodes_play_no_part(name: str) -> None:
     """Labels that carry the weights of their nodes in the loss are those labels."""
