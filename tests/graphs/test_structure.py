@@ -168,13 +168,14 @@ def test_the_search_of_slack_rescaling_weighs_the_loss_by_elimination() -> None:
 
 
 @jax.jit
-def scores_of(problem: js.Problem, w: dict, x: GraphInput, labels: jax.Array) -> jax.Array:
-    """[k] F of labellings."""
-    return jax.vmap(problem.model.score, (None, 0))(problem.model.potentials(w, x), labels)
+def measured(problem: js.Problem, w: dict, x: GraphInput, labels: jax.Array) -> tuple:
+    """([k] F of labellings, [k] products of their planes with the sixth; the first is y)."""
+    scores = jax.vmap(problem.model.score, (None, 0))(problem.model.potentials(w, x), labels)
+    return scores, problem.space.plane_gram(x, labels[0], labels, labels[5])
 
 
 @pytest.mark.smoke
-def test_the_score_is_that_of_psi() -> None:
+def test_scores_and_inner_products_are_those_of_psi() -> None:
     for options in (Options(), Options(0, 3), Options(2, 2, True)):
         given = random_graphs(5, 6, "any", options, S=3)
         problem = given.problem()
@@ -186,8 +187,10 @@ def test_the_score_is_that_of_psi() -> None:
                     lambda leaf, i=i: leaf[i], x, is_leaf=lambda z: hasattr(z, "rows")
                 )
                 labels, psi = given.psi(i)
-                found = scores_of(problem, w, own, labels)
-                np.testing.assert_allclose(found, psi @ flat(w), atol=1e-10)
+                scores, gram = measured(problem, w, own, labels)
+                np.testing.assert_allclose(scores, psi @ flat(w), atol=1e-10)
+                planes = psi[0] - psi
+                np.testing.assert_allclose(gram, planes @ planes[5], atol=1e-10)
 
 
 def test_predictions_are_ragged_and_best() -> None:
