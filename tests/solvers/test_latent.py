@@ -37,8 +37,8 @@ class Case(NamedTuple):
         return js.chains.prepare(self.sequences, given, classes=range(S), **options)
 
 
-def case(seed: int, n: int = 70, hidden: float = 0.5) -> Case:
-    """Labels at random, so that the problem has many critical points; lengths share programs."""
+def case(seed: int, n: int = 16, hidden: float = 0.5) -> Case:
+    """Labels at random, so that the problem has many critical points; all share programs."""
     random = np.random.default_rng(seed)
     lengths = 2 + np.arange(n) % 2
     sequences = [random.normal(size=(length, D)) for length in lengths]
@@ -74,37 +74,40 @@ def objective(own: Case, w: Any) -> float:
     return total
 
 
-def global_optimum(own: Case) -> float:
-    """The least optimum of the convex problems of all completions."""
-    data, best = own.prepared(dtype="float64"), np.inf
-    hidden = [(i, t) for i, y in enumerate(own.labels) for t, one in enumerate(y) if one is None]
+FEW = {"C": C, "tolerance": TOLERANCE, "settings": SLOTS,
+       "example_weights": np.where(np.arange(16) < 3, 16 / 3, 0.0)}  # fmt: skip
+"""Options with which three examples of sixteen are all that count."""
+
+
+def global_optimum(own: Case, data: js.Prepared) -> float:
+    """The least optimum of the convex problems of all completions of three examples."""
+    best = np.inf
+    hidden = [(i, t) for i in range(3) for t, one in enumerate(own.labels[i]) if one is None]
     for filled in itertools.product(range(S), repeat=len(hidden)):
-        labels = [list(y) for y in own.labels]
+        labels = [list(y) for y in own.whole]
         for (i, t), label in zip(hidden, filled, strict=True):
             labels[i][t] = label
         truth = Truth(own.prepared(labels).outputs, data.outputs.known)
-        best = min(best, js.fit(data.problem, data.inputs, truth, C=C, tolerance=TOLERANCE).primal)
+        best = min(best, js.fit(data.problem, data.inputs, truth, **FEW).primal)
     return best
 
 
 @pytest.mark.thorough
 def test_brackets_the_global_optimum_and_restarts_come_nearer() -> None:
-    own = case(0, n=3)
-    optimum, data = global_optimum(own), own.prepared(dtype="float64")
-    one = js.fit_latent(*data, C=C, tolerance=TOLERANCE)
-    more = js.fit_latent(*data, C=C, tolerance=TOLERANCE, restarts=6)
+    own = case(0)
+    data = own.prepared(own.labels[:3] + own.whole[3:], dtype="float64")
+    optimum, one = global_optimum(own, data), js.fit_latent(*data, **FEW)
+    more = js.fit_latent(*data, **FEW, restarts=6)
     assert one.status is js.Status.CONVERGED and one.dual <= optimum * (1 + TOLERANCE)
     assert one.primal >= more.primal >= optimum * (1 - TOLERANCE)
     assert more.primal <= 1.2 * optimum, "of seven starts one is near"
     assert more.details.seeds == tuple(range(7)) and min(more.details.objectives) == more.primal
 
 
-@pytest.mark.parametrize(
-    "seed, dtype", thorough_after(2, [(1, "float64"), (0, "float32"), (2, "float64")])
-)
-def test_the_objective_is_as_defined_and_never_rises(seed: int, dtype: str) -> None:
+@pytest.mark.parametrize("seed", thorough_after(1, [1, 3]))
+def test_the_objective_is_as_defined_and_never_rises(seed: int) -> None:
     own = case(seed)
-    data = own.prepared(dtype=dtype)
+    data = own.prepared(dtype="float64")
     found = js.fit_latent(*data, C=C, settings=SLOTS)
     trace = found.details.trace
     course = trace.objective[~trace.warm]
@@ -219,7 +222,7 @@ def test_options_of_a_start() -> None:
     assert paced.warm.sum() > plain.details.trace.warm.sum() and not paced.warm[-1]
     other = js.fit_latent(*data, C=C, settings=SLOTS, seed=5, restarts=2)
     assert other.details.seeds == (5, 6, 7) and len(set(other.details.objectives)) > 1
-    weighted = np.array([2.0, *[1.0] * 68, 0.0])
+    weighted = np.array([2.0, *[1.0] * 14, 0.0])
     twice = js.fit_latent(*data, C=C, settings=SLOTS, example_weights=weighted)
     assert twice.status is js.Status.CONVERGED and twice.primal != plain.primal
 
