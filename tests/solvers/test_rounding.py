@@ -8,8 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Solution, fit, ragged
-from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct import Settings, Solution, SparseFeatures, fit
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers.objective.certificate import (
     ExampleTerms,
@@ -19,7 +19,16 @@ from jaxstruct.solvers.objective.certificate import (
     roundings,
 )
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, Penalty
-from tests.solvers.cases import GROWN, SOFT, SUBSPACE, Case, case_for, dense_beta, flat
+from tests.solvers.cases import (
+    GROWN,
+    SOFT,
+    SUBSPACE,
+    Case,
+    case_for,
+    dense_beta,
+    flat,
+    padded_rows,
+)
 from tests.truth.quadratic_program import dual_value, primal_value
 
 
@@ -115,18 +124,19 @@ def test_only_coordinates_have_a_norm_of_their_own():
 
 
 @pytest.mark.thorough
-def test_one_long_example_leaves_the_rounding_of_the_others_as_it_is(monkeypatch):
-    """Two buckets: 40 short sequences, and one that is long and says nothing."""
-    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 40)
+def test_one_long_example_leaves_the_rounding_of_the_others_as_it_is():
+    """Two buckets: 40 short rows, and one that is long, costs much and says nothing."""
+    d, found, index = 4, [], (np.arange(40), np.array([40]))
     random = np.random.default_rng(0)
-    labels = [random.integers(0, 3, 6) for _ in range(40)]
-    tokens = [random.normal(size=(6, 4)).astype(np.float32) + y[:, None] for y in labels]
-    problem, found = chain(4, 3), []
-    for length in (6, 60):  # what would carry over grows with the length: ten times is plenty
-        x = chain_inputs(ragged([*tokens, np.zeros((length, 4), np.float32)]))
-        y = ragged([*labels, np.zeros(length, int)])
-        weights = np.append(np.ones(40), 1e-3)  # its loss is of up to 60 labels
-        found.append(fit(problem, x, y, "svm1_margin", 10.0, example_weights=weights))
-    assert len(found[1].state.sets.outputs) == 2
+    y = random.integers(0, 3, 41).astype(np.int32)
+    rows = padded_rows(random.normal(size=(40, d)) + y[:40, None], d)
+    outputs = Buckets((y[:40], np.full(1, 3, np.int32)), index)
+    weights = np.append(np.ones(40), 1e-3)
+    for width, cost in ((d, 1.0), (2**14, 60.0)):
+        loss = 1 - np.eye(4)
+        loss[3] *= cost
+        long = SparseFeatures(np.full((1, width), d, np.int32), np.zeros((1, width)))
+        given = multiclass(d, 4, loss=loss), Buckets((rows, long), index), outputs
+        found.append(fit(*given, "svm1_margin", 10.0, example_weights=weights))
     short, long = (solution.certificate.rounding for solution in found)
     assert 0 < long < 2 * short
