@@ -16,7 +16,6 @@ from jaxstruct.strings.inputs import feature_inputs, joint_inputs, kernel_inputs
 from jaxstruct.strings.structure import candidates, joint_candidates, kernel_candidates
 
 N, D, M, P = 12, 4, 7, 5
-MACHINES = ("features", "sparse", "kernel", "joint")
 
 
 class Case(NamedTuple):
@@ -34,7 +33,7 @@ class Case(NamedTuple):
         return np.stack([np.kron(self.x[i], self.rows[y]) for i, y in pairs])
 
     def machine(self, name: str, dtype: str = "float64") -> tuple[Problem, PyTree]:
-        """(problem, inputs) of one of MACHINES."""
+        """(problem, inputs) of "features", "sparse", "kernel" or "joint"."""
         psi, options = self.psi(), dict(loss=self.loss, dtype=dtype)
         if name == "features":
             return candidates(D * P, **options), feature_inputs(self.lists, psi)
