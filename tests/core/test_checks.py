@@ -12,6 +12,7 @@ import jaxstruct as js
 from experiments.machines.homologues import homologue_search
 from jaxstruct.core import checks, spec
 from jaxstruct.core.checks import callers_level, warn
+from jaxstruct.core.compiling import report_compiling_to
 from jaxstruct.core.problem import is_tested
 from jaxstruct.core.types import SparseFeatures
 from tests.lib.refusals import refused
@@ -265,7 +266,10 @@ def test_a_tested_problem_is_not_tried_and_one_changed_by_hand_is():
     refused("loss", lambda: js.fit(problem._replace(model=lying), x, y))
     unchecked = js.Settings(checked_examples=0)
     js.fit(problem._replace(model=lying), x, y, settings=unchecked, max_passes=2)
-    assert js.fit(problem, x, y, settings=js.Settings(checked_examples=4)).status.solved
+    said: list[str] = []
+    with report_compiling_to(said.append):
+        assert js.fit(problem, x, y, settings=js.Settings(checked_examples=4)).status.solved
+    assert "oracle pass" in said and "sweeps pass" not in said, "sweeps read no loss"
 
 
 def test_a_warning_names_the_line_of_the_caller():

@@ -10,11 +10,13 @@ import scipy.sparse
 import jaxstruct as js
 from jaxstruct import Settings, fit, predict
 from jaxstruct.core.compiling import programs_traced
+from jaxstruct.core.contract import of_planes
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.n_slack import run
 from jaxstruct.solvers.n_slack.run import capacity_of
 from jaxstruct.solvers.n_slack.task import FEW_ROWS, batches_of_class, fewest_batches
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.prepare import prepare_run
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import FULL, case_for, random_case
@@ -105,13 +107,11 @@ def assert_one_optimum(whole, found):
     assert found.certificate.primal_found == pytest.approx(whole.certificate.primal_found, rel=3e-3)
 
 
-@pytest.mark.parametrize(
-    "output_type", thorough_after(2, ["chains", "classes", "texts", "trees", "graphs"])
-)
+@pytest.mark.parametrize("output_type", thorough_after(2, ["chains", "classes", "texts"]))
 def test_other_data_of_the_class_compile_nothing(output_type, compiled) -> None:
     def train(seed, n, longest, C=1.0):
-        del compiled[:]
         problem, x, y = OUTPUT_TYPES[output_type](seed, n, longest)
+        del compiled[:]
         found = js.fit(problem, x, y, "svm1_margin", C * n, tolerance=0.05)
         js.predict(problem, found, x)
         return found.status, [name for name in compiled if "threefry" not in name]
@@ -125,10 +125,26 @@ def test_other_data_of_the_class_compile_nothing(output_type, compiled) -> None:
         assert status == js.Status.CONVERGED and again == [], again
 
 
+@pytest.mark.parametrize("output_type", ["trees", "graphs"])
+def test_other_data_of_the_class_are_of_its_shapes(output_type, compiled) -> None:
+    """All that programs of a training are compiled for; predictions are made."""
+    found = []
+    for seed, n, longest in ((0, 9, 8), (1, 12, 7), (2, 10, 6), (3, 12, 8)):
+        problem, x, y = OUTPUT_TYPES[output_type](seed, n, longest)
+        del compiled[:]
+        run = prepare_run(problem, x, y)
+        js.predict(problem, problem.initial_weights, x)
+        assert not (found and compiled), compiled
+        leaves, structure = jax.tree.flatten((run.problem, run.task))
+        shapes = [(leaf.shape, leaf.dtype) for leaf in map(np.asarray, leaves)]
+        found.append((shapes, structure, run.settings, run.oracle))
+    assert all(one == found[0] for one in found)
+
+
 def _counting(problem, x, y):
     """A function that trains, and says how many programs that took."""
 
-    def train(formulation, C=1.0, start=None, problem=problem):
+    def train(formulation, C=1.0, start=None):
         before = programs_traced()
         found = js.fit(problem, x, y, formulation, 20 * C, tolerance=0.05, start=start)
         assert found.status == js.Status.CONVERGED
@@ -151,12 +167,12 @@ def test_formulations_other_C_and_warm_starts_share_programs() -> None:
     assert train(other, start=train(other, C=0.7)[0])[1] == 0
 
 
-@pytest.mark.thorough
-def test_another_loss_of_a_grammar_needs_an_oracle_of_its_own_alone() -> None:
-    train = _counting(*trees(0, 12, None))
-    train("svm1_margin")
-    grammar = js.trees.weighted_grammar(tree_cases.grammar(0), loss="zero_one")
-    assert train("svm2", problem=grammar)[1] <= 1  # none where another test has it
+def test_what_sums_planes_of_a_grammar_knows_no_loss() -> None:
+    """Another loss needs an oracle of its own, and no other program."""
+    own = tree_cases.grammar(0)
+    grammars = (js.trees.weighted_grammar(own, loss=loss) for loss in ("node_f1", "zero_one"))
+    one, other = (jax.tree.structure(of_planes(grammar, 16)) for grammar in grammars)
+    assert one == other
 
 
 def test_few_examples_in_small_batches_are_of_one_class() -> None:
@@ -199,11 +215,9 @@ def test_set_up_compiles_nothing(way, compiled):  # noqa: F811
     assert found == programs
 
 
-@pytest.mark.parametrize(
-    "settings, d", [(Settings(variant="subspace", working_sets="enumerated"), 6), (FULL, 7)]
-)
-def test_the_second_run_compiles_nothing(settings, d):
+def test_the_second_run_compiles_nothing():
     """Whatever the values: C, formulation, tolerances, losses, data, weights, n up to padding."""
+    d, settings = 6, FULL._replace(working_sets="enumerated", warm_passes=2)
     case = random_case(0, d=d, k=3)  # shapes that nothing else has compiled
 
     def compilations(case, formulation="svm1", C=1.0, **options):
