@@ -20,7 +20,6 @@ from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 from tests.chains.enumeration import SETTINGS, N, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 from tests.lib.refusals import refused
-from tests.lib.thorough import thorough_after
 from tests.solvers.cases import decode, score
 
 
@@ -73,7 +72,7 @@ def test_ties_go_to_the_lowest_class(x64, formulation, dtype):
 
 
 WITHOUT_LOSS = ("svm0", "svm1", "svm2")
-ADDITIVE = [SETTINGS[0], SETTINGS[1], SETTINGS[3], SETTINGS[5]]
+ADDITIVE = [SETTINGS[0], SETTINGS[5]]
 
 
 def answers(problem, oracle, formulation, chains, dtype="float64"):
@@ -110,10 +109,9 @@ def check_exact(setting, oracle, formulation, found, tolerance=1e-9):
         np.testing.assert_allclose(found.loss[group.rows], group.at(delta, found.output), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "setting", thorough_after(2, SETTINGS[:4]), ids=[s.name for s in SETTINGS[:4]]
-)
+@pytest.mark.parametrize("setting", SETTINGS[:3:2], ids=lambda setting: setting.name)
 def test_every_formulation(x64, setting):
+    """With a loss that adds up and one that does not; of each setting `test_structure_oracles`."""
     problem, oracles = setting.problem(), set()
     for formulation, numbers in FORMULATIONS.items():
         oracle = oracle_for(problem, numbers)
@@ -140,7 +138,7 @@ def searching(problem):
     return problem._replace(oracles=problem.oracles._replace(level_losses=None, best_by_level=None))
 
 
-@pytest.mark.parametrize("setting", ADDITIVE, ids=[s.name for s in ADDITIVE])
+@pytest.mark.parametrize("setting", ADDITIVE, ids=lambda setting: setting.name)
 def test_search_brackets_the_truth(x64, setting):
     """value <= max H <= bound, for both slack re-scalings; most are exact."""
     problem = searching(setting.problem())
@@ -227,7 +225,7 @@ def classes(random):
     return multiclass(4, 50, dtype="float64"), random.normal(size=(HELD, 4)), draw
 
 
-@pytest.mark.parametrize("slots, filled", [(8, 1), (8, 8), (20, 3), (20, 9), (20, 20), (5, 4)])
+@pytest.mark.parametrize("slots, filled", [(20, 3), (20, 1), (20, 8), (20, 9), (20, 20), (5, 4)])
 @pytest.mark.parametrize("output_type", [chains, classes])
 def test_every_filled_slot_is_met(x64, output_type, slots, filled):
     """Scores and inner products of occupied slots, 0 in empty ones; a plane at hand is known."""
@@ -298,14 +296,15 @@ def counted(train, n, problem=EXACT, **options):
     "train, options",
     [
         (fit, {"settings": GROWN}),
-        (fit, {"settings": GROWN._replace(certify_every=2, cached_sweeps=1), "tolerance": 0.01}),
+        (fit, {"settings": GROWN._replace(certify_every=2), "tolerance": 0.01}),
         (fit_in_blocks, {"settings": GROWN, "blocks": 2}),
     ],
 )
 def test_what_is_counted_is_what_runs(train, options):
-    """Whole batches: every call of every pass. Else rows of padding run too: 128 for 100."""
-    statistics, calls = counted(train, 64, **options)
+    """Whole batches: every call of every pass. Else rows of padding run too: 64 for 60."""
+    blocks = options.get("blocks", 1)  # of as many rows
+    statistics, calls = counted(train, 64 * blocks, **options)
     assert statistics.oracle_calls == calls > 0
-    if options.get("tolerance"):
-        statistics, calls = counted(train, 100, **options)
-        assert statistics.oracle_calls * 128 == calls * 100
+    if blocks == 1:
+        statistics, calls = counted(train, 60, **options)
+        assert statistics.oracle_calls * 64 == calls * 60
