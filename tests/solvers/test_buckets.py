@@ -27,22 +27,13 @@ from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.prepare import joint_buckets
 from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
-from tests.solvers.cases import (
-    FULL,
-    GROWN,
-    assert_of_case,
-    flat,
-    padded_rows,
-    random_case,
-    weighted_case,
-)
+from tests.solvers.cases import FULL, assert_of_case, flat, padded_rows, random_case, weighted_case
 
 N, K, C = 12, 4, 5.0
 SUBSPACE = Settings(variant="subspace", working_sets="grown", cached_sweeps=1, capacity=4)
 WAYS = {
     "subspace grown": (SUBSPACE, (6, 4, 2)),
     "subspace enumerated": (SUBSPACE._replace(working_sets="enumerated", active=3), (8, 4)),
-    "full grown": (GROWN, (7, 5)),
     "full enumerated": (FULL._replace(working_sets="enumerated"), (11, 1)),
 }
 
@@ -256,16 +247,6 @@ def sentences(seed=0, n=40, longest=40):
     return [np.where(np.abs(x) < 0.4, 0, x).astype(np.float32) for x in tokens], labels
 
 
-def sparse(tokens):
-    """The same tokens as sparse features."""
-    x = js.ragged(tokens)
-    places = np.where(x.rows != 0, np.arange(D), D)
-    order = np.argsort(places, axis=1)
-    values = np.take_along_axis(x.rows, order, axis=1)
-    indices = np.take_along_axis(places, order, axis=1).astype(np.int16)
-    return SparseFeatures(js.Ragged(indices, x.offsets, D), js.Ragged(values, x.offsets))
-
-
 def kernel(tokens):
     """The same tokens by their inner products with all tokens."""
     x = js.ragged(tokens)
@@ -274,7 +255,7 @@ def kernel(tokens):
     return KernelTokens(js.Ragged(rows, x.offsets), anchors)
 
 
-STORES = {"dense": js.ragged, "sparse": sparse, "kernel": kernel}
+STORES = {"dense": js.ragged, "kernel": kernel}
 TOKENS, LABELS = sentences()
 
 
