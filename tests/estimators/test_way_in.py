@@ -297,14 +297,6 @@ def test_of_graphs_whose_nodes_have_names_or_none(tmp_path) -> None:
     assert js.load(js.save(bare, tmp_path / "m")).predict(graphs) == bare.predict(graphs)
 
 
-@pytest.mark.thorough
-def test_graphs_whose_nodes_have_no_features_are_learned() -> None:
-    graphs = [({"p": {}, "q": {}}, [("p", "q")])] * 2
-    bare = E.GraphLabeller(C=10.0, plans=True).fit(graphs, [[*"ab"]] * 2)
-    assert bare.encoding_.nodes.names == ("constant",)
-    assert [[*nodes.values()] for nodes in bare.predict(graphs)] == [[*"ab"]] * 2
-
-
 def test_of_sequences() -> None:
     """A weight of two counts in the score as the sequence twice."""
     model, weights = trained("sequences"), np.where(np.arange(24) < 4, 2, 1)
