@@ -1,5 +1,6 @@
 """Knapsacks by HiGHS as host oracles, against all subsets."""
 
+import functools
 import itertools
 
 import jax
@@ -74,10 +75,16 @@ def data():
     return x, SUBSETS[np.argmax(true @ SUBSETS.T, axis=1)].astype(np.int32)
 
 
+@functools.cache
+def of_bounds():
+    """A problem whose oracle says bounds, the oracle, and what is trained of it."""
+    problem, oracle = problem_of(solve_bounded, bounded=True)
+    return problem, oracle, js.fit(problem, *data(), C=10.0, tolerance=1e-4)
+
+
 def test_training_losses_and_predictions_are_those_of_all_subsets():
     (x, y), C = data(), 10.0
-    problem, oracle = problem_of(solve_bounded, bounded=True)
-    solution = js.fit(problem, x, y, C=C, tolerance=1e-4)
+    problem, oracle, solution = of_bounds()
     assert solution.status is js.Status.CONVERGED and solution.certificate.oracle == "bounded"
     w = np.asarray(solution.weights)
     scores = x["features"] @ w @ SUBSETS.T
@@ -130,7 +137,7 @@ def test_a_run_whose_solver_is_killed_goes_on_from_its_checkpoint(tmp_path):
     Dies.left = np.inf
     whole = js.fit(problem, x, y, **options)
     assert whole.status is js.Status.CONVERGED and whole.certificate.oracle == "exact"
-    bounded = js.fit(problem_of(solve_bounded, bounded=True)[0], x, y, **options)
+    *_, bounded = of_bounds()
     assert max(whole.dual, bounded.dual) <= min(whole.primal, bounded.primal) + 1e-9
     Dies.left = oracle.runs // 2
     with pytest.raises(Exception, match=r"failed on example \d+: OSError: killed"):
