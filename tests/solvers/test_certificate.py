@@ -40,7 +40,7 @@ EVERY = Settings(variant="subspace", working_sets="grown", certify_every=1, capa
 VARIANTS = {
     "subspace": EVERY,
     "full": GROWN,
-    "growing": EVERY._replace(capacity=3, max_capacity=4, cached_sweeps=1),
+    "growing": EVERY._replace(capacity=3, max_capacity=4),
     "enumerated": Settings(variant="subspace", working_sets="enumerated"),
     "evicting": EVERY._replace(capacity=3, max_capacity=3),
     "full evicting": GROWN._replace(capacity=3, max_capacity=3),
@@ -141,7 +141,7 @@ def test_joint_features_of_a_kernel_have_the_joint_kernel_as_inner_product(x64, 
 
 FALSE_ONCE = [
     ("weston_watkins", 66), ("joint", 23), ("field", 66), ("fit", 10),
-    ("weston_watkins", 697), ("joint", 437), ("field", 256),
+    ("weston_watkins", 697), ("field", 256),
 ]  # fmt: skip
 """Runs that ended CONVERGED beside the optimum, or with a primal below that of their weights."""
 
@@ -269,9 +269,9 @@ C, TOLERANCE = 20.0, 1e-3
 WIDE = Settings(working_sets="grown", capacity=4)
 
 
-def weights_of(case, w, dtype="float64"):
+def weights_of(case, w):
     """The pytree of a flat vector."""
-    return ravel_pytree(case.problem(dtype).initial_weights)[1](np.asarray(w, dtype))
+    return ravel_pytree(case.problem().initial_weights)[1](w)
 
 
 OF_WEIGHTS = [*((Settings(), name) for name in FORMULATIONS), (WIDE, "svm0"), (WIDE, "svm2_slack")]
@@ -310,20 +310,6 @@ def test_against_a_quadratic_program(x64, formulation, settings):
         if found.primal >= optimum * (1 + 2 * TOLERANCE):
             assert found.status is Status.NOT_OPTIMAL and "NOT_OPTIMAL" in str(found)
         assert part or within
-
-
-@pytest.mark.thorough
-def test_float32_counts_its_rounding():
-    """Features far from the origin, where float32 may put P(w) below the optimum."""
-    case, formulation = random_case(0, n=N), "svm2_slack"
-    case = case._replace(x=case.x + 1000.0)
-    truth = case._replace(x=case.x.astype(np.float32).astype(float)).truth(formulation, C)
-    w = weights_of(case, truth.w, "float32")
-    found = certify(case.problem("float32"), w, case.x, case.y, formulation, C, max_passes=60)
-    rounding = found.certificate.rounding
-    assert found.dual - rounding <= truth.objective <= found.primal + rounding
-    if found.status is Status.CONVERGED:
-        assert rounding <= TOLERANCE * found.primal
 
 
 def test_a_solution_of_fit_in_buckets_has_the_primal_that_fit_says():

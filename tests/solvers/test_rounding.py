@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+import jaxstruct as js
 from jaxstruct import Settings, Solution, SparseFeatures, fit
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
@@ -28,6 +29,7 @@ from tests.solvers.cases import (
     dense_beta,
     flat,
     padded_rows,
+    random_case,
 )
 from tests.truth.quadratic_program import dual_value, primal_value
 
@@ -60,6 +62,20 @@ def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
         assert abs(primal - solution.primal) <= certificate.rounding  # of the best w, any round's
         assert abs(dual - certificate.dual) <= certificate.rounding
         assert 0 < certificate.rounding <= 1e-4 * certificate.primal
+
+
+@pytest.mark.thorough
+def test_a_certificate_of_weights_counts_the_rounding_of_float32():
+    """Features far from the origin, where float32 may put P(w) below the optimum."""
+    case, formulation, C = random_case(0, n=14), "svm2_slack", 20.0
+    case = case._replace(x=case.x + 1000.0)
+    truth = case._replace(x=case.x.astype(np.float32).astype(float)).truth(formulation, C)
+    w = {"weights": truth.w.reshape(5, 4).astype(np.float32)}
+    found = js.certify(case.problem("float32"), w, case.x, case.y, formulation, C, max_passes=60)
+    rounding = found.certificate.rounding
+    assert found.dual - rounding <= truth.objective <= found.primal + rounding
+    if found.status is js.Status.CONVERGED:
+        assert rounding <= 1e-3 * found.primal
 
 
 def heavy_features(kind: str, terms: int) -> tuple[np.ndarray, np.ndarray]:
