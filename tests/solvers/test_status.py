@@ -72,8 +72,7 @@ EPSILON_RUNS = [
     (SUBSPACE, "svm1"),
     (SUBSPACE._replace(working_sets="enumerated"), "svm1_slack"),
     (GROWN._replace(warm_passes=1), "svm1_margin"),
-    (WAYS["enumerated"]._replace(warm_passes=1), "svm2"),
-    (SUBSPACE._replace(cached_sweeps=1, certify_every=1000), "svm1"),
+    (SUBSPACE._replace(cached_sweeps=1, certify_every=1000), "svm2"),
 ]
 
 
