@@ -72,7 +72,7 @@ PATHS = {"c": ("top", "right"), "a": ("top", "left"), "b": ("top", "left"), "d":
 ARCS = dict(loss="labelled_hamming", min_count=1, templates=["head.tag child.tag distance"],
             label_templates=["child.tag"])  # fmt: skip
 TOKENS, SPANS = names()
-SEGMENTS = dict(loss="f1", phrases=["word"], window=1, start_stop=True)
+SEGMENTS = dict(phrases=["word"], window=1, start_stop=True)
 PAIRS = examples(0, 8, unmatched=True, listed=True)
 QUERIES = queries(0, 12, 37)
 
