@@ -14,7 +14,6 @@ from jax.tree_util import Partial
 from jaxstruct import Problem, kernels
 from jaxstruct.chains.structure import ChainInput, Constraints, chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -76,16 +75,6 @@ class Sequences(NamedTuple):
         size = len(self.pool) if way == "kernel" else self.pool.shape[1]
         return chain(size, self.S, **model._asdict(), **{"dtype": "float64"} | options)
 
-    def buckets(self, x: ChainInput, first: int) -> tuple[Buckets, Buckets]:
-        """Inputs and outputs in two buckets, the sequences of at most `first` tokens apart."""
-        short = self.length <= first
-        index = (np.flatnonzero(short), np.flatnonzero(~short))
-        ends = (first, self.y.shape[1])
-        return (
-            Buckets(tuple(cut(x, *pair) for pair in zip(index, ends, strict=True)), index),
-            Buckets(tuple(self.y[i, :end] for i, end in zip(index, ends, strict=True)), index),
-        )
-
 
 def kernel_token_inputs(
     kernel: Partial, tokens: np.ndarray, length: np.ndarray, anchors: np.ndarray, places: np.ndarray
@@ -100,12 +89,6 @@ def kernel_token_inputs(
     gram = np.where(real[:, :, None] & real[:, None], own, 0)
     features = KernelTokens(rows, np.where(real, places, m).astype(np.int32))
     return chain_inputs(features, length, gram)
-
-
-def cut(x: ChainInput, rows: np.ndarray, T: int) -> ChainInput:
-    """Some of the inputs, padded to T."""
-    features = jax.tree.map(lambda leaf: np.asarray(leaf)[rows, :T], x.features)
-    return ChainInput(features, np.asarray(x.length)[rows], np.asarray(x.gram)[rows, :T, :T])
 
 
 def monomials(x: np.ndarray) -> np.ndarray:

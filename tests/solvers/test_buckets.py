@@ -15,7 +15,6 @@ import scipy.sparse
 import jaxstruct as js
 from jaxstruct import Settings, Status, fit, support_outputs
 from jaxstruct.chains.structure import chain, chain_inputs
-from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.processes import ALONE, Processes, RefusedElsewhere
 from jaxstruct.core.ragged import Ragged
@@ -247,15 +246,6 @@ def sentences(seed=0, n=40, longest=40):
     return [np.where(np.abs(x) < 0.4, 0, x).astype(np.float32) for x in tokens], labels
 
 
-def kernel(tokens):
-    """The same tokens by their inner products with all tokens."""
-    x = js.ragged(tokens)
-    rows, m = x.rows @ x.rows.T, len(x.rows)
-    anchors = js.Ragged(np.arange(m, dtype=np.int32), x.offsets, m)
-    return KernelTokens(js.Ragged(rows, x.offsets), anchors)
-
-
-STORES = {"dense": js.ragged, "kernel": kernel}
 TOKENS, LABELS = sentences()
 
 
@@ -267,18 +257,16 @@ def padded(tokens, labels):
     return chain_inputs(x.padded(every, longest), x.lengths), y.padded(every, longest, -1)
 
 
-@pytest.mark.parametrize("way", STORES)
-def test_chains_train_and_predict_as_padded_ones(way) -> None:
+def test_chains_train_and_predict_as_padded_ones() -> None:
     """The certified intervals of the optimum overlap, and predictions are the same."""
     problem = chain(D, S)
     wanted = js.fit(problem, *padded(TOKENS, LABELS), "svm1_margin", 10.0)
-    x, y = chain_inputs(STORES[way](TOKENS)), js.ragged(LABELS)
-    own = chain(len(x.features.rows.rows), S) if way == "kernel" else problem
-    found = js.fit(own, x, y, "svm1_margin", 10.0)
+    x, y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
+    found = js.fit(problem, x, y, "svm1_margin", 10.0)
     assert found.status == js.Status.CONVERGED and len(found.state.sets.outputs) == 1
     assert max(found.dual, wanted.dual) <= min(found.primal, wanted.primal) * (1 + 1e-6)
     assert found.slack.shape == (len(LABELS),)
-    labels = js.predict(own, found, x)
+    labels = js.predict(problem, found, x)
     assert isinstance(labels, js.Ragged)
     np.testing.assert_array_equal(labels.offsets, y.offsets)
     score = np.mean(labels.rows == y.rows)

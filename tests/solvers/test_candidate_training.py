@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, check_problem, fit, predict
-from jaxstruct.chains.structure import Constraints
+from jaxstruct.chains.structure import Constraints, chain_inputs
+from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.strings.inputs import feature_inputs, joint_inputs, kernel_inputs
+from jaxstruct.strings.inputs import feature_inputs, kernel_inputs
 from tests.chains.enumeration import LOSSES, loss_in_numpy
 from tests.chains.oracles.truth import all_labelings
 from tests.chains.structure_cases import (
@@ -131,7 +133,6 @@ def new_inputs(case: Case, other: Case) -> dict[str, PyTree]:
     return {
         "features": feature_inputs(other.lists, psi),
         "kernel": kernel_inputs(other.x @ case.x.T, other.lists, new=True),
-        "joint": joint_inputs(psi @ case.psi().T, other.lists, new=True),
     }
 
 
@@ -141,12 +142,15 @@ def optimum(formulation: str) -> Truth:
 
 
 @pytest.mark.parametrize(
-    ("name", "formulations"), [("features", (*FORMULATIONS,)), ("kernel", SOME), ("joint", SOME)]
+    ("name", "formulations"), [("features", (*FORMULATIONS,)), ("kernel", SOME)]
 )
 def test_every_formulation_is_that_of_the_quadratic_program(
     x64: None, name: str, formulations: tuple[str, ...]
 ) -> None:
-    """Features, K and L, and J are one machine: one optimum, with lists of several lengths."""
+    """Features, and K and L, are one machine: one optimum, with lists of several lengths.
+
+    J is one of `certificate_runs`.
+    """
     case, other = random_case(1), random_case(3)
     problem, x = case.machine(name)
     fresh = new_inputs(case, other)[name]
@@ -162,7 +166,7 @@ def test_every_formulation_is_that_of_the_quadratic_program(
 
 
 def test_the_rules_of_a_problem_hold(x64: None) -> None:
-    """Of sparse features; the other machines have the optimum of the test above."""
+    """Of sparse features; the other machines are trained to the optimum."""
     case = random_case(2)
     problem, x = case.machine("sparse")
     report = check_problem(problem, x, case.y, examples=4, draws=4)
@@ -172,29 +176,29 @@ def test_the_rules_of_a_problem_hold(x64: None) -> None:
 CLOSE_CHAINS = 1e-7
 
 
-def trained(case, formulation, C, settings, *, bucketed=False):
-    """(solution, inputs, problem)."""
-    data = case.data()
-    problem = data.problem(
-        case.model, case.way, loss=LOSSES[case.loss], dtype="float64", constraints=case.constraints
-    )
-    x, y = data.inputs(case.way), data.y
-    if bucketed:
-        x, y = data.buckets(x, 1)
+def check_optimum(case, x, y, formulation, settings):
+    """Of a training on inputs as the solver takes them; predictions are padded."""
+    options = {"loss": LOSSES[case.loss], "constraints": case.constraints}
+    problem = case.data().problem(case.model, case.way, **options)
     options = {"tolerance": 2e-8, "max_passes": 3000, "settings": settings}
-    return fit(problem, x, y, formulation, C, **options), x, problem
+    solution = fit(problem, x, y, formulation, 3.0, **options)
+    truth, found = case.truth(formulation, 3.0), predict(problem, solution.weights, x)
+    assert_optimal(solution, truth, CLOSE_CHAINS)
+    if isinstance(found, Ragged):
+        found = found.padded(np.arange(case.n), T, -1)
+    assert_best(case, found, truth.w)
 
 
 @pytest.mark.thorough
-def test_kernel_tokens_in_two_buckets(x64):
+def test_ragged_kernel_tokens(x64):
     """Degree-2 features are written down for the truth only."""
     case = Training(way="kernel")
-    solution, x, problem = trained(case, "svm1_margin", 3.0, ASCENT, bucketed=True)
-    truth = case.truth("svm1_margin", 3.0)
-    assert len(x.parts) == 2
-    assert_optimal(solution, truth, CLOSE_CHAINS)
-    x = case.data().inputs("kernel")
-    assert_best(case, predict(problem, solution.weights, x), truth.w)
+    data, m = case.data(), len(case.data().pool)
+    real, offsets = data.places >= 0, np.concatenate([[0], np.cumsum(data.length)])
+    rows, anchors = (leaf[real] for leaf in data.inputs("kernel").features)
+    tokens = KernelTokens(Ragged(rows, offsets), Ragged(anchors, offsets, m))
+    y = Ragged(data.y[real], offsets, -1)
+    check_optimum(case, chain_inputs(tokens), y, "svm1_margin", ASCENT)
 
 
 def assert_best(case, predicted, w):
@@ -212,7 +216,5 @@ def test_triples_ends_pairs_constraints(x64):
     case = Training(model=RICH, loss="squares", constrained=True)
     assert not case.every().several.all()
     settings = FULL._replace(capacity=32, checked_examples=0)
-    solution, x, problem = trained(case, "svm2_slack", 3.0, settings)
-    truth = case.truth("svm2_slack", 3.0)
-    assert_optimal(solution, truth, CLOSE_CHAINS)
-    assert_best(case, predict(problem, solution.weights, x), truth.w)
+    data = case.data()
+    check_optimum(case, data.inputs("dense"), data.y, "svm2_slack", settings)
