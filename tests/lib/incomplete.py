@@ -155,12 +155,3 @@ def check_training(data: Any, outputs: Outputs, C: float, **options: Any) -> js.
         J += C / len(listed) * ((F + delta).max() - F[agrees].max())
     assert found.primal == pytest.approx(J, rel=1e-6)
     return found
-
-
-def check_same_as_fit(whole: Any, known: Any, C: float) -> None:
-    """Where what is known leaves one output of each example, the weights are those of `fit`."""
-    wanted = js.fit(*whole, C=C, tolerance=1e-9)
-    found = js.fit_latent(*known, C=C, tolerance=1e-9)
-    assert wanted.status is found.status is js.Status.CONVERGED
-    for mine, other in zip(*map(jax.tree.leaves, (found.weights, wanted.weights)), strict=True):
-        np.testing.assert_allclose(mine, other, atol=1e-6)

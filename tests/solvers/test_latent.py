@@ -211,7 +211,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(tmp_path) -> None:
 
 
 def test_options_of_a_start() -> None:
-    data = case(1, hidden=0.1).prepared(dtype="float64")
+    data = case(8, hidden=0.1).prepared(dtype="float64")
     plain = js.fit_latent(*data, C=C, settings=SLOTS)
     again = js.fit_latent(*data, C=C, settings=SLOTS, start=plain)
     assert again.primal <= plain.primal * (1 + 6e-4) and len(again.details.trace.start) <= 3
