@@ -20,7 +20,10 @@ from tests.solvers.test_fit_in_blocks import SUBSPACE
 from tests.solvers.test_resuming import assert_same_end, buckets, killed_again_and_again
 
 N, K, C = 12, 4, 5.0
-WAYS = test_fit_in_blocks.WAYS | {"full": SUBSPACE._replace(variant="full")}
+WAYS = test_fit_in_blocks.WAYS | {
+    "full": SUBSPACE._replace(variant="full"),
+    "enumerated, active": SUBSPACE._replace(working_sets="enumerated", active=3),
+}
 
 
 def mesh_of(shards):
