@@ -344,7 +344,7 @@ def _layers(name: str) -> tuple[Any, Any, dict[str, Callable]]:
 LAYERS = ["chains", "segments", "dependencies", "projective", "matchings", "rankings"]
 
 
-@pytest.mark.parametrize("name", thorough_after(2, LAYERS))
+@pytest.mark.parametrize("name", thorough_after(1, LAYERS))
 def test_garbage_changes_no_bit_of_a_loss(name: str) -> None:
     """Nor of its slope, whatever stands in what they do not read."""
     potentials, read, every = _layers(name)

@@ -191,9 +191,9 @@ class Setting(NamedTuple):
 
 SETTINGS = [
     Setting(PLAIN, "hamming", False),
-    Setting(PLAIN, "normalised_hamming", True),
     Setting(Model(start_stop=True), "zero_one", True),
-    Setting(PLAIN, "costs", True),
     Setting(RICH, "squares", True),
     Setting(Model(order=2), "weights", False),
+    Setting(PLAIN, "normalised_hamming", True),
+    Setting(PLAIN, "costs", True),
 ]

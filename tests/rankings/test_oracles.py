@@ -19,6 +19,7 @@ from jaxstruct.rankings.oracles.orders import (
     roc_area_augmented,
 )
 from tests.lib.structures import Every, check_oracles
+from tests.lib.thorough import thorough_after
 from tests.rankings.cases import (
     LABELS,
     ORDERS,
@@ -35,7 +36,7 @@ RANKINGS = [
     ("ndcg", 3, "float32"), ("ndcg", None, "float64"),
 ]  # fmt: skip
 MEASURES = [
-    ("error_rate", None, "float32"), ("f1", None, "float64"), ("precision_at", 2, "float32"),
+    ("precision_at", 2, "float32"), ("f1", None, "float64"), ("error_rate", None, "float32"),
     ("recall_at", 3, "float64"),
 ]  # fmt: skip
 
@@ -82,7 +83,9 @@ def test_the_most_violated_ranking(name, at, dtype):
         check(problem, given, dtype, listed(given, ORDERS, of))
 
 
-@pytest.mark.parametrize(("name", "at", "dtype"), [*MEASURES, (balanced, None, "float64")])
+@pytest.mark.parametrize(
+    ("name", "at", "dtype"), thorough_after(3, [(balanced, None, "float64"), *MEASURES])
+)
 def test_the_most_violated_labels(name, at, dtype):
     """And the best ones of every level, a cell of the contingency table."""
 
