@@ -19,7 +19,7 @@ import numpy as np
 from jaxstruct.baselines.examples import labels_of, typed_on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.device import on_device, zeros_on_device
+from jaxstruct.core.device import on_device
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.task import batches_of
 
@@ -112,6 +112,12 @@ def add_block(
     return value, problem.space.add(gradient, block.inputs, _fill(u, theta))
 
 
+@jax.jit
+def _zeros(weights: PyTree) -> PyTree:
+    """One program, where the weights are: at every call a move from the host would take longer."""
+    return jax.tree.map(jnp.zeros_like, weights)
+
+
 def value_and_gradient(
     problem: Problem, weights: PyTree, blocks: tuple[Block, ...]
 ) -> tuple[float, PyTree]:
@@ -125,7 +131,7 @@ def value_and_gradient(
     Returns:
       (the sum, its gradient shaped as w). Values of blocks are added in float64.
     """
-    gradient, values = jax.tree.map(lambda w: zeros_on_device(w.shape, w.dtype), weights), []
+    gradient, values = _zeros(weights), []
     for block in blocks:
         value, gradient = add_block(problem, weights, block, gradient)
         values.append(value)

@@ -167,10 +167,8 @@ def _walked(
         jax.tree.map(lambda w: zeros_on_device(w.shape, w.dtype), problem.initial_weights)
         for _ in range(2)
     )
-    walk, chunk = (
-        Walk(now, late, on_device(0, np.int32)),
-        min(chunk, max(map(rows_of, outputs.parts))),
-    )
+    walk = Walk(now, late, on_device(0, np.int32))
+    chunk = min(chunk, max(map(rows_of, outputs.parts)))
     mistakes, status = [], None
     while status is None:
         found = []
