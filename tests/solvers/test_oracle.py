@@ -12,6 +12,7 @@ import pytest
 from jaxstruct import Model, Oracles, Settings, fit, make_problem
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.solvers.n_slack import oracle_pass
 from jaxstruct.solvers.n_slack.oracle_pass import TILE, Batch, filled_slots, look_up_planes
 from jaxstruct.solvers.n_slack.working_sets import bucket_of, empty_working_sets
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
@@ -20,7 +21,7 @@ from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 from tests.chains.enumeration import SETTINGS, N, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 from tests.lib.refusals import refused
-from tests.solvers.cases import decode, score
+from tests.solvers.cases import decode, random_case, score
 
 
 def required(formulation, loss, margins):
@@ -308,3 +309,18 @@ def test_what_is_counted_is_what_runs(train, options):
     if blocks == 1:
         statistics, calls = counted(train, 60, **options)
         assert statistics.oracle_calls * 64 == calls * 60
+
+
+def test_a_pass_writes_in_place():
+    """Its temporary memory is that of a batch of 8: no array of all 1,024 examples is copied."""
+    case, capacity = random_case(n=1024), 32
+    task = case.task("svm1_margin", 1.0, batch=8, dtype="float32")
+    sets = empty_working_sets(task.outputs, capacity, "float32")
+    order, none = np.arange(1024, dtype=np.int32).reshape(-1, 8), np.int32(0)
+    calls = oracle_pass.Calls((order,), ((none, np.int32(128)),), np.float32(0.1), none)
+    problem, options = case.problem("float32"), oracle_pass.OracleOptions("contenders", 0)
+    report = oracle_pass.empty_report(1024, 0, "float32")
+    call = jax.jit(oracle_pass.oracle_pass, static_argnums=1, donate_argnums=(4, 5))
+    given = problem, options, task, problem.initial_weights, sets, report, calls
+    taken = call.lower(*given).compile().memory_analysis()
+    assert taken.temp_size_in_bytes < sets.losses.nbytes

@@ -20,7 +20,7 @@ from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.n_slack import working_sets
-from jaxstruct.solvers.n_slack.task import Results, Task, bucket_task, interleave, visited_rows
+from jaxstruct.solvers.n_slack.task import Task, bucket_task, interleave
 from jaxstruct.solvers.objective.certificate import ExampleTerms
 from jaxstruct.solvers.objective.formulations import power_of_loss
 from jaxstruct.solvers.objective.most_violated import (
@@ -114,6 +114,18 @@ class PassCounts(NamedTuple):
     added: Array
     overflow: Array
 
+    @classmethod
+    def none(cls) -> PassCounts:
+        """Of no call."""
+        return cls(jnp.int32(0), jnp.int32(0))
+
+    def and_of(self, proposals: working_sets.Proposal, capacity: int) -> PassCounts:
+        """With those of a batch."""
+        added = jnp.sum(proposals.slot < capacity, dtype=jnp.int32)
+        return PassCounts(
+            self.added + added, self.overflow + jnp.sum(proposals.overflow, dtype=jnp.int32)
+        )
+
 
 class OracleReport(NamedTuple):
     """What the last oracle call of each example said.
@@ -191,7 +203,8 @@ def _call_batch(
         scores = scores_at_hand(problem, sets, batch)
     else:
         scores, lookup = look_up_planes(problem, sets, batch, found.output, task.inputs)
-    own = rows_at(sets._replace(outputs=None, gram=None), index)
+    # All rows before any is written: the caller's loop then writes in place and copies nothing.
+    own = jax.lax.optimization_barrier(rows_at(sets._replace(outputs=None, gram=None), index))
     margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
     slopes = own.bounds - own.scales * margins
     at_hand = jnp.maximum(jnp.max(jnp.where(own.occupied, slopes, -jnp.inf), axis=1), 0)
@@ -229,14 +242,6 @@ def _call_batch(
     return _Call(proposals, terms, working_sets.active_slots(own, slopes - pull, options.active))
 
 
-def _counts(proposals: working_sets.Proposal | None, called: Array, capacity: int) -> PassCounts:
-    if proposals is None:  # every output is at hand
-        return PassCounts(jnp.int32(0), jnp.int32(0))
-    return PassCounts(
-        jnp.sum(called & (proposals.slot < capacity)), jnp.sum(called & proposals.overflow)
-    )
-
-
 def oracle_pass(
     problem: Problem,
     options: OracleOptions,
@@ -260,40 +265,31 @@ def oracle_pass(
         for b, order in enumerate(orders)
     ]
 
-    def of_bucket(task: Task, sets: working_sets.WorkingSets, order: Array) -> Callable:
-        def body(at: Array, w: PyTree) -> tuple:
+    def of_bucket(task: Task, order: Array) -> Callable:
+        def body(at: Array, w: PyTree, own: tuple) -> tuple:
+            sets, said, counts = own
             # a bucket of one batch: the barrier keeps XLA from calling it before the loop, always
             index, _ = jax.lax.optimization_barrier((order[at], at))
             call = _call_batch(problem, options, task, w, sets, index, epsilon)
-            return w, (call.proposals, OracleReport(jnp.stack(call.terms, axis=1), call.slots))
+            if call.proposals is not None:
+                sets = working_sets.insert(sets, index, call.proposals, clock)
+                counts = counts.and_of(call.proposals, sets.losses.shape[1])
+            found = OracleReport(jnp.stack(call.terms, axis=1), call.slots)
+            said = jax.tree.map(lambda to, new: to.at[index].set(new), said, found)
+            return w, (sets, said, counts)
 
         return body
 
-    bodies = [jax.jit(of_bucket(*bucket)) for bucket in buckets]  # shapes and loop: one trace
-    results = [
-        Results.of(body, order.shape[0], w) for body, order in zip(bodies, orders, strict=True)
+    bodies = [of_bucket(task, order) for task, _, order in buckets]
+    own = [
+        (sets, jax.tree.map(lambda leaf, rows=rows: leaf[rows], report), PassCounts.none())
+        for (_, sets, _), rows in zip(buckets, bucket_slices(task.outputs), strict=True)
     ]
-    writing = [each.writing(body) for each, body in zip(results, bodies, strict=True)]
-    _, buffers = interleave(spans, 1, writing, w, [each.buffers() for each in results])
-    parts, counts, new = [], [], []
-    for (_, own, order), span, own_rows, result, found in zip(
-        buckets, spans, bucket_slices(task.outputs), results, buffers, strict=True
-    ):
-        proposals, said = result.read(found)
-        index = visited_rows(order, span)
-        counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
-        parts.append(
-            own if proposals is None else working_sets.insert(own, index, proposals, clock)
-        )
-        old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
-        new.append(
-            jax.tree.map(
-                lambda to, leaf, index=index: to.at[index].set(leaf, mode="drop"), old, said
-            )
-        )
-    report = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *new)
+    _, own = interleave(spans, 1, bodies, w, own)
+    parts, said, counts = zip(*own, strict=True)
+    report = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *said)
     total = jax.tree.map(lambda *values: sum(values), *counts)
-    return working_sets.join_buckets(parts), report, total
+    return working_sets.join_buckets(list(parts)), report, total
 
 
 oracle_program = program(oracle_pass, static_argnums=1, donate_argnums=(4, 5))

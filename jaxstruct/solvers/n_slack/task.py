@@ -18,7 +18,6 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_of, typed, typed_outputs
 from jaxstruct.core.contract import Problem, output_of
-from jaxstruct.core.loops import put
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.objective.formulations import Objective, Penalty, penalty
@@ -255,63 +254,6 @@ def interleave(
     if len(bodies) == 1:
         turns = 1
     return jax.lax.fori_loop(0, turns, turn, (shared, own))
-
-
-class Results(NamedTuple):
-    """What bodies of `interleave` return, of B rows each time, in one array of each dtype.
-
-    A loop writes each array by a kernel of its own, and kernels are what compiling takes: the
-    oracle's program of a chain has 182 so, 211 with an array a result.
-
-    Fields:
-      shapes: of the results of a call, leaves [B, ...]. count: how many calls there are.
-    """
-
-    shapes: PyTree
-    count: int
-
-    @classmethod
-    def of(cls, body: Callable, count: int, w: PyTree) -> Results:
-        """Those of a body of (at, shared) -> (shared, results)."""
-        return cls(jax.eval_shape(body, jnp.int32(0), w)[1], count)
-
-    def _alike(self) -> dict[str, list[int]]:
-        """The numbers of the leaves of each dtype."""
-        found: dict[str, list[int]] = {}
-        for number, leaf in enumerate(jax.tree.leaves(self.shapes)):
-            found.setdefault(str(leaf.dtype), []).append(number)
-        return found
-
-    def buffers(self) -> list[Array]:
-        """Empty ones, [count, B, all numbers of a row]."""
-        shapes = [leaf.shape for leaf in jax.tree.leaves(self.shapes)]
-        found = []
-        for dtype, alike in self._alike().items():
-            width = sum(math.prod(shapes[number][1:]) for number in alike)
-            found.append(jnp.zeros((self.count, shapes[0][0], width), dtype))
-        return found
-
-    def writing(self, body: Callable) -> Callable:
-        """A body of `interleave` that writes the results of its calls into the buffers."""
-
-        def write(at: Array, shared: PyTree, buffers: list[Array]) -> tuple[PyTree, list[Array]]:
-            shared, results = body(at, shared)
-            flat = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(results)]
-            new = [jnp.concatenate([flat[n] for n in alike], 1) for alike in self._alike().values()]
-            return shared, [put(to, at, rows) for to, rows in zip(buffers, new, strict=True)]
-
-        return write
-
-    def read(self, buffers: list[Array]) -> PyTree:
-        """The results of all calls, leaves [count * B, ...]."""
-        shapes, treedef = jax.tree.flatten(self.shapes)
-        rows, found = self.count * shapes[0].shape[0], {}
-        for alike, buffer in zip(self._alike().values(), buffers, strict=True):
-            widths = [math.prod(shapes[number].shape[1:]) for number in alike]
-            parts = jnp.split(buffer.reshape(rows, sum(widths)), np.cumsum(widths)[:-1], axis=1)
-            for number, part in zip(alike, parts, strict=True):
-                found[number] = part.reshape(rows, *shapes[number].shape[1:])
-        return jax.tree.unflatten(treedef, [found[number] for number in range(len(shapes))])
 
 
 def visited_rows(order: Array, span: tuple[AnyArray, AnyArray]) -> Array:

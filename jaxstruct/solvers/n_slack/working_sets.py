@@ -230,7 +230,7 @@ def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -
 
     Args:
       sets: of one bucket (or any subset of its examples).
-      index: [B] rows of `sets`, N where nothing is written.
+      index: [B] rows of `sets`.
       proposals: with a leading axis [B].
       clock: the number of the pass.
     """
