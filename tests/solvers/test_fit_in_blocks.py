@@ -143,7 +143,7 @@ def test_a_run_that_is_stopped_is_certified(x64, capsys):
 
 
 def test_as_many_blocks_as_the_bytes_ask_for(x64):
-    few, case = random_case(2, n=N), random_case(2, n=400)
+    few, case = random_case(2, n=N), random_case(1, n=96)
     one, _ = solved(few, block_bytes=2**28, blocks=None, max_passes=1).details
     blocks, parts = solved(case, block_bytes=20_000, blocks=None, max_passes=1).details
     given = case.problem(), case.x, case.y, SUBSPACE

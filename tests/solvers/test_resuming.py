@@ -381,11 +381,11 @@ CASE = random_case(3)
 
 
 def classes_in_blocks(settings=BLOCKS_GROWN, formulation="svm1_margin", C=20.0, **options):
-    """A training of classes_in_blocks in three blocks, to be given more options."""
+    """A training in blocks, with the programs of `test_fit_in_blocks`, to be given more options."""
 
     def train(**more):
         return fit_in_blocks(
-            CASE.problem("float32"), CASE.x.astype("float32"), CASE.y, formulation, C,
+            CASE.problem(), CASE.x, CASE.y, formulation, C,
             **{"settings": settings, "tolerance": 1e-4, "blocks": 3, "max_passes": 40}
             | options | more,
         )  # fmt: skip
@@ -404,17 +404,17 @@ BLOCK_RUNS = {
 @pytest.mark.parametrize(
     "name", thorough_after(1, ["grown, in files", "slots that double", "enumerated"])
 )
-def test_a_run_that_is_killed_again_and_again(name, tmp_path, monkeypatch):
+def test_a_run_that_is_killed_again_and_again(x64, name, tmp_path, monkeypatch):
     train, path = BLOCK_RUNS[name], tmp_path / "run.npz"
     whole = train()
     assert whole.statistics.passes > 3
     assert_same_end(whole, killed_again_and_again(train, path, monkeypatch))
     assert_same_end(whole, train(checkpoint=path, resume=True)), "the end is read again"
-    assert_same(whole.weights, load_weights(path, CASE.problem("float32")))
+    assert_same(whole.weights, load_weights(path, CASE.problem()))
 
 
 @pytest.mark.thorough
-def test_an_error_in_the_middle_of_a_round_costs_that_round(tmp_path, monkeypatch):
+def test_an_error_in_the_middle_of_a_round_costs_that_round(x64, tmp_path, monkeypatch):
     """The planes of the last whole round are still there."""
     path, train = tmp_path / "run.npz", BLOCK_RUNS["grown, in files"]
     whole, visits = train(), []
@@ -449,7 +449,7 @@ def keep(train, path, rounds, **options):
 
 
 @pytest.mark.parametrize("what", ["planes", "missing planes"])
-def test_a_damaged_checkpoint_and_the_one_before(what, tmp_path):
+def test_a_damaged_checkpoint_and_the_one_before(x64, what, tmp_path):
     """Damaged files that name planes are those of the tests above."""
     path, train = tmp_path / "run.npz", BLOCK_RUNS["grown"]
     keep(train, path, 3)
@@ -466,7 +466,7 @@ def test_a_damaged_checkpoint_and_the_one_before(what, tmp_path):
     assert_same_end(train(), found)
 
 
-def test_planes_that_nobody_asks_for_are_removed(tmp_path):
+def test_planes_that_nobody_asks_for_are_removed(x64, tmp_path):
     path, train = tmp_path / "run.npz", BLOCK_RUNS["grown, in files"]
     keep(train, path, 4)
     assert len(list(planes_folder(path).iterdir())) == 6
@@ -476,13 +476,13 @@ def test_planes_that_nobody_asks_for_are_removed(tmp_path):
     assert not planes_folder(path).exists()
 
 
-def test_checkpoints_of_other_runs_are_refused(tmp_path):
+def test_checkpoints_of_other_runs_are_refused(x64, tmp_path):
     path, train = tmp_path / "run.npz", BLOCK_RUNS["grown"]
     keep(train, path, 2)
     refused("blocks was 3, is 4", train, checkpoint=path, resume=True, blocks=4)
-    x = CASE.x.astype("float32").copy()
+    x = CASE.x.copy()
     x[5, 0] += 1
-    problem = CASE.problem("float32")
+    problem = CASE.problem()
     options = {"settings": BLOCKS_GROWN, "tolerance": 1e-4, "max_passes": 40, "checkpoint": path}
     with refused("other inputs"):
         fit_in_blocks(problem, x, CASE.y, C=20.0, blocks=3, resume=True, **options)
