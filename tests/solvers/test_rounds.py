@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import jaxstruct
-from jaxstruct import Settings, fit, ragged
-from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct import Settings, fit
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.cutting_plane import (
     FEW_INTEGERS,
@@ -24,6 +23,7 @@ from jaxstruct.solvers.n_slack.cutting_plane import (
 )
 from jaxstruct.solvers.n_slack.working_sets import is_enumerated
 from tests.solvers.cases import random_case
+from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 WAYS = ("grown", "enumerated")
 CASE = random_case(seed=5, n=16)
@@ -37,8 +37,7 @@ def _used_up(state):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_step_uses_up_its_state_where_it_may(x64, way):
     """It is the same step; otherwise the old state stays."""
-    settings = Settings(working_sets=way)
-    run = CASE.run("svm1_margin", 1.0, settings)
+    run = CASE.run("svm1_margin", 1.0, Settings(working_sets=way, capacity=4))
 
     def stepped(state, takes_over):
         return cutting_plane.step(run, state, 1e-9, takes_over=takes_over)[0]
@@ -54,7 +53,7 @@ def test_a_step_uses_up_its_state_where_it_may(x64, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_fit_leaves_what_others_hold(x64, way):
     """The solution that it starts from, and the states that a callback sees."""
-    states, settings = [], Settings(working_sets=way, variant="subspace")
+    states, settings = [], Settings(working_sets=way, variant="subspace", capacity=4)
 
     def trained(**options):
         return CASE.fit(max_passes=4, settings=settings, **options)
@@ -73,10 +72,7 @@ def test_fit_leaves_what_others_hold(x64, way):
 
 def test_a_run_asks_once_what_stays_as_it_is():
     """Calls of functions of the package in a fit of ten rounds whose programs are there."""
-    random = np.random.default_rng(0)
-    lengths = random.integers(3, 9, 40)
-    x = chain_inputs(ragged([random.normal(size=(n, 5)).astype(np.float32) for n in lengths]))
-    y = ragged([random.integers(0, 3, n).astype(np.int32) for n in lengths])
+    examples = OUTPUT_TYPES["chains"](0, 20, 8)
     calls, package = collections.Counter(), str(pathlib.Path(jaxstruct.__file__).parent)
 
     def count(frame, event, _):
@@ -87,7 +83,7 @@ def test_a_run_asks_once_what_stays_as_it_is():
         before = sys.getprofile()
         sys.setprofile(profile)
         try:
-            found = fit(chain(5, 3), x, y, C=10.0, tolerance=1e-5, max_passes=11)
+            found = fit(*examples, C=1000.0, tolerance=1e-5, max_passes=10)
         finally:
             sys.setprofile(before)
     assert found.statistics.passes == 10 and calls["resolved_settings"] == 1
@@ -227,7 +223,7 @@ def test_large_grown_sets_change_over_far_from_the_end_alone(more, gap, full):
 
 def test_a_step_follows_the_rule(x64):
     """The step after ten equal gaps is a Newton step, and so are those after it."""
-    run = CASE.run("svm1_margin", 1.0, Settings(working_sets="grown"))
+    run = CASE.run("svm1_margin", 1.0, Settings(working_sets="grown", capacity=4))
 
     def stepped(state):
         return cutting_plane.step(run, state, 1e-9)
