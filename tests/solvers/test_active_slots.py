@@ -28,7 +28,7 @@ from jaxstruct.solvers.n_slack.working_sets import (
     restrict,
 )
 from jaxstruct.solvers.settings import VisitOptions
-from tests.solvers.cases import dense_beta, flat, one_sweep, random_case
+from tests.solvers.cases import SUBSPACE, dense_beta, flat, one_sweep, random_case
 from tests.truth.quadratic_program import dual_value
 
 N, K, ACTIVE, C, MOST = 16, 7, 4, 6.0, 5
@@ -378,8 +378,9 @@ def test_the_room_of_sweeps_is_used_again(x64):
 
 def test_the_dual_never_falls(x64):
     """Pass by pass, of examples that pull at three features, at small C and at large."""
-    case = random_case(1, n=48, d=3)
-    settings = Settings("subspace", "grown", capacity=4, group=32, certify_every=1)
+    case = random_case(1, n=N, d=3)
+    case = case._replace(x=np.pad(case.x, ((0, 0), (0, 2))))  # as wide as the others
+    settings = SUBSPACE._replace(certify_every=1)
     for formulation in ("svm1", "svm2"):
         for C in (0.05, 5000.0):
             duals = [0.0]

@@ -131,8 +131,8 @@ def test_refusals():
     bad = known_problem(case)
     bad = js.make_problem(bad.initial_weights, bad.model._replace(known=lambda x: 0.0), bad.oracles)
     refused("model.known returns", js.fit, bad, inputs_of(case, known), case.y)
-    report = js.check_problem(known_problem(case, everything=True), inputs_of(case, known), case.y)
-    assert not report.faults
+    given = known_problem(case, everything=True), inputs_of(case, known), case.y
+    assert not js.check_problem(*given, examples=4, draws=6).faults
     again = js.make_problem(*known_problem(case)[:3])  # k is not added twice
     assert linear_part(again.model.potentials).func is not again.model.potentials.func
     one = {"psi": case.psi()[0], "known": np.ones(4)}
@@ -233,7 +233,6 @@ def test_every_formulation_reaches_the_independent_optimum(formulation):
 
 def test_rules_hold_and_floats_come_in_the_dtype_of_the_run():
     (x, y), dtype = examples(), "float32"
-    js.check_problem(problem_of("listed", dtype), x, y)
     seen = []
 
     def watched(y_true, y):
@@ -241,8 +240,11 @@ def test_rules_hold_and_floats_come_in_the_dtype_of_the_run():
         return loss(y_true, y)
 
     model = js.Model(potentials, score, decode, watched)
-    problem = js.make_problem(np.zeros((D, K), dtype), model, WAYS["levels"])
-    solution = js.fit(problem, x, y, C=5.0, settings=js.Settings(capacity=4))
+    listed, problem = (
+        js.make_problem(np.zeros((D, K), dtype), model, WAYS[way]) for way in ("listed", "levels")
+    )
+    js.check_problem(listed, x, y, examples=4, draws=6)
+    solution = js.fit(problem, x, y, C=5.0, settings=UNCHECKED)
     assert solution.status is js.Status.CONVERGED and set(map(str, seen)) == {dtype}
     predicted = js.predict(problem, solution.weights, x)
     assert isinstance(predicted, Choice) and np.asarray(predicted.option).dtype == np.int32

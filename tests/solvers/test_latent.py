@@ -238,7 +238,7 @@ def test_a_stopped_run_says_so_and_what_does_not_fit_is_refused() -> None:
         refused('must be "svm1_margin"', js.fit_latent, *data, formulation)
     refused("outputs are Incomplete", js.fit, *data)
     refused("must be jaxstruct.Incomplete", js.fit_latent, *own.prepared(own.whole))
-    refused("does not add up", js.fit_latent, *own.prepared(loss="zero_one"))
+    refused("does not add up", js.fit_latent, *own.prepared(loss="zero_one", dtype="float64"))
     refused("anneal must be shares", js.fit_latent, *data, anneal=(2.0,))
     refused("self_paced must be True or False", js.fit_latent, *data, self_paced=1)
     refused("restarts", js.fit_latent, *data, restarts=-1)

@@ -405,11 +405,11 @@ def _refuses(theta, key):
 def test_what_an_inference_cannot_serve_is_said():
     """And marginals of other parts are not compared. Of one problem: each compiles its own."""
     given = _with(sample=_refuses, marginals=_other_marginals)
-    report = str(check_problem(given, X, Y, examples=2, draws=3))
+    report = str(check_problem(given, X, Y, examples=4, draws=6))
     assert "not compared: inference.sample, this theta cannot be drawn from" in report
     assert "not compared: inference.marginals, probabilities are not of the parts" in report
     with pytest.raises(ValueError, match=r"inference.k_best returns .*it must be \(theta, k\)"):
-        check_problem(_with(k_best=lambda theta, k: (theta, theta)), X, Y, examples=2, draws=3)
+        check_problem(_with(k_best=lambda theta, k: (theta, theta)), X, Y, examples=4, draws=6)
     with pytest.raises(ValueError, match="inference.marginals returns .*jaxstruct.Marginals"):
         compared_functions(_with(marginals=lambda theta: theta), X[0], Y[0], None)
     with pytest.raises(ValueError, match="inference.log_loss fails on .*jax.numpy"):
@@ -442,7 +442,6 @@ def _hamming(y_true, y):
 )
 def test_a_loss_of_integers_is_the_same_loss(formulation, way):
     """Its square root was cut to an integer: svm2 ended CONVERGED elsewhere."""
-    model = structure().model
 
     def contenders(theta, y_true):
         wrong = jnp.arange(K) != y_true
@@ -452,7 +451,8 @@ def test_a_loss_of_integers_is_the_same_loss(formulation, way):
     oracles = Oracles(contenders, _output, all_outputs=Partial(_all_outputs, 0))
     losses = 2.0 * (np.arange(K) != Y[:, None])
     truth = solve_primal(formulation, enumerated()[0], losses, Y, C)
-    problem = make_problem(ZERO, model._replace(loss=_hamming), oracles)
+    space = Space(add=Partial(_add, np.int32(0)))
+    problem = make_problem(ZERO, MODEL._replace(loss=_hamming), oracles, space)
     settings = (CHECKED if way == "enumerated" else UNCHECKED)._replace(working_sets=way)
     solution = fit(problem, X, Y, formulation, C, settings=settings)
     assert solution.status.solved
