@@ -33,7 +33,7 @@ from jaxstruct.solvers.settings import Settings
 from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 
-N, K, D = 21, 4, 5
+N, K, D = 16, 4, 5
 C = 8.0
 _SETS = "found.state.sets."
 SWEEPS = Settings(variant="subspace", cached_sweeps=1)  # quick to compile
@@ -199,7 +199,7 @@ def test_saving_refuses_what_it_cannot_hold(tmp_path, saved):
 
 
 MACHINE = multiclass(D, K)
-GROWN = SWEEPS._replace(working_sets="grown", cached_sweeps=4)
+GROWN = SWEEPS._replace(working_sets="grown", cached_sweeps=4, capacity=4)
 RANDOM = np.random.default_rng(0)
 ROWS, CLASSES = RANDOM.normal(size=(N, D)), RANDOM.integers(0, K, N).astype(np.int32)
 

@@ -16,6 +16,11 @@ from tests.solvers.cases import GROWN, SUBSPACE, WAYS, of_slack, random_case
 from tests.truth.quadratic_program import problem as enumerated
 from tests.truth.quadratic_program import slacks
 
+N = 14
+"""Examples for sixteen rows, with groups and one by one."""
+ONE_BY_ONE = SUBSPACE._replace(group=1)
+"""With the sweeps of `test_certificate`."""
+
 
 def run(case, formulation="svm1", C=10.0, **options):
     """A fit in float64 whose message is that of its status."""
@@ -58,8 +63,8 @@ def test_pass_limit(x64):
 
 def test_a_full_working_set_is_reported(x64):
     """Two planes an example cannot carry svm1 at a large C."""
-    case = random_case(3)
-    for settings in (GROWN, SUBSPACE):
+    case = random_case(3, n=N)
+    for settings in (GROWN, ONE_BY_ONE):
         small = settings._replace(capacity=3, max_capacity=3)
         solution = run(case, C=1000.0, settings=small, max_passes=200)
         assert solution.status == Status.WORKING_SET_FULL and solution.statistics.capacity == 3
@@ -70,9 +75,9 @@ def test_a_full_working_set_is_reported(x64):
 
 EPSILON_RUNS = [
     (SUBSPACE, "svm1"),
-    (SUBSPACE._replace(working_sets="enumerated"), "svm1_slack"),
+    (ONE_BY_ONE._replace(working_sets="enumerated"), "svm1_slack"),
     (GROWN._replace(warm_passes=1), "svm1_margin"),
-    (SUBSPACE._replace(cached_sweeps=1, certify_every=1000), "svm2"),
+    (ONE_BY_ONE._replace(cached_sweeps=1, certify_every=1000), "svm2"),
 ]
 
 
@@ -82,7 +87,7 @@ def test_the_epsilon_rule_is_the_papers(x64, formulation, settings):
 
     A round is certified for it that has no turn of its own, and ends the run where it holds.
     """
-    case, C, epsilon, seen = random_case(2), 10.0, 0.01, []
+    case, C, epsilon, seen = random_case(2, n=N), 10.0, 0.01, []
     options = {"settings": settings, "max_passes": 900, "callback": seen.append}
     solution = run(case, formulation, C, tolerance=None, epsilon=epsilon, **options)
     assert solution.status == Status.EPSILON and solution.status.solved
@@ -95,8 +100,8 @@ def test_the_epsilon_rule_is_the_papers(x64, formulation, settings):
     xi = slacks(data, w)
     sets = solution.state.sets
     H = data.b - data.s * (data.dpsi @ w)
-    occupied = np.asarray(sets.occupied)[:12]
-    known = np.where(occupied, H[np.arange(12)[:, None], np.asarray(sets.outputs[0])[:12]], 0.0)
+    occupied = np.asarray(sets.occupied)[:N]
+    known = np.where(occupied, H[np.arange(N)[:, None], np.asarray(sets.outputs[0])[:N]], 0.0)
     assert (xi - np.maximum(known.max(axis=1), 0.0)).max() <= epsilon * (1 + 1e-9)
     if formulation.startswith("svm1"):
         optimum = case.optimum(formulation, C)
@@ -106,9 +111,9 @@ def test_the_epsilon_rule_is_the_papers(x64, formulation, settings):
 
 def test_overflow_is_never_called_solved():
     """float32 cannot hold |x|^2 = 1e40; nor does a run go on that is hardly ever certified."""
-    case = random_case(0)
+    case = random_case(0, n=N)
     huge = case._replace(x=case.x * 1e20)
-    for settings in (GROWN, SUBSPACE._replace(certify_every=1000)):
+    for settings in (GROWN, ONE_BY_ONE._replace(certify_every=1000)):
         solution = huge.fit("svm1", 1.0, "float32", settings=settings, max_passes=5)
         assert solution.status in (Status.NOT_FINITE, Status.PASS_LIMIT)
         assert solution.dual <= 1.0 and not solution.primal < solution.dual
