@@ -94,14 +94,15 @@ def _classes(random: np.random.Generator) -> Case:
     return Case(problem, jnp.asarray(_numbers(random, 4)), y, outputs, np.ones((B, 4), bool))
 
 
-def _chains(random: np.random.Generator, loss: str = "hamming") -> Case:
-    problem = chain(1, S, start_stop=True, order=2, loss=loss, dtype="float64")
+def _chains(random: np.random.Generator, loss: str = "hamming", order: int = 2) -> Case:
+    problem = chain(1, S, start_stop=True, order=order, loss=loss, dtype="float64")
     length = (np.arange(B) % (T + 1)).astype(np.int32)
-    tables = [_numbers(random, *shape) for shape in ((T, S), (S, S), (S,), (S,), (S, S, S))]
+    shapes = (T, S), (S, S), (S,), (S,), (S, S, S)
+    tables = [_numbers(random, *shape) for shape in shapes[: 3 + order]]
     tables[0][np.arange(T) >= length[:, None]] = np.nan  # padding is never read
     lists = [list(all_labelings(S, int(end), T)) for end in length]
     y = np.stack([own[random.integers(len(own))] for own in lists])
-    theta = ChainTheta(*map(jnp.asarray, tables), jnp.asarray(length))
+    theta = ChainTheta(*map(jnp.asarray, tables), *[None] * (2 - order), jnp.asarray(length))
     return Case(problem, theta, y, *_filled(lists, y))
 
 
@@ -133,13 +134,13 @@ def _wide(labels: list, y: np.ndarray) -> list:
 _MAKERS = {"classes": _classes, "chains": _chains, "trees": _trees, "graphs": _graphs}
 
 
-def case(output_type: str, **options: str) -> Case:
+def case(output_type: str, **options: str | int) -> Case:
     """The examples of an output type, kept for each mode of 64 bits; options of its maker."""
     return _case(output_type, jax.config.jax_enable_x64, **options)
 
 
 @cache
-def _case(output_type: str, x64: bool, **options: str) -> Case:
+def _case(output_type: str, x64: bool, **options: str | int) -> Case:
     return _MAKERS[output_type](np.random.default_rng([*_MAKERS].index(output_type)), **options)
 
 

@@ -112,8 +112,8 @@ EVERY = {name: loss for name, (loss, _) in CALLED.items()} | SUMMED
 
 
 def first(row: int = 4, dtype: str = "float32") -> tuple:
-    """(problem, theta, y) of one chain."""
-    given = case("chains")
+    """(problem, theta, y) of one chain of first order."""
+    given = case("chains", order=1)
     theta, y = jax.tree.map(lambda leaf: np.asarray(leaf)[row], (given.theta, given.y))
     theta = jax.tree.map(lambda leaf: leaf.astype(dtype) if is_linear(leaf) else leaf, theta)
     return given.problem, theta, y
@@ -185,7 +185,7 @@ def test_the_backward_pass_has_no_loop(name: str, x64) -> None:
 
 def test_jit_vmap_and_remat_change_nothing(x64) -> None:
     """Examples one by one against all of them at once, under jit, vmap and remat."""
-    loss, given = structured_hinge, case("chains")
+    loss, given = structured_hinge, case("chains", order=1)
     rows = (2, 4, 8)
 
     def of_one(parts: list, row: int | jax.Array) -> jax.Array:
@@ -206,7 +206,7 @@ def test_jit_vmap_and_remat_change_nothing(x64) -> None:
 @pytest.mark.parametrize("name", thorough_after(3, EVERY))
 def test_float32_stays_float32(name: str) -> None:
     """Without x64; the problem's own tables are of float32, too."""
-    problem = js.chains.chain(1, 3, start_stop=True, order=2)
+    problem = js.chains.chain(1, 3, start_stop=True)
     _, theta, y = first()
     theta = jax.tree.map(lambda leaf: leaf.astype("float32") if is_linear(leaf) else leaf, theta)
     value, gradient = jax.eval_shape(
