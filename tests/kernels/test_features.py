@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,10 +19,10 @@ def test_inner_products_of_anchors_and_of_new_points_with_them(x64: None, kernel
     random = np.random.default_rng(1)
     anchors, points = random.normal(size=(8, 3)), random.normal(size=(2, 5, 3))
     features = kernel_features(kernel, anchors)
-    own, new = features_of(features, anchors), features_of(features, points)
+    own, new = jax.jit(lambda *all: [features_of(features, each) for each in all])(anchors, points)
     assert own.shape == (8, features.size) and new.shape == (2, 5, features.size)
+    own, new, flat = np.asarray(own), np.asarray(new), points.reshape(10, 3)
     np.testing.assert_allclose(own @ own.T, gram_matrix(kernel, anchors), atol=1e-9)
-    flat = points.reshape(10, 3)
     found = new.reshape(10, -1) @ own.T
     np.testing.assert_allclose(found, gram_matrix(kernel, flat, anchors), atol=1e-9)
 
