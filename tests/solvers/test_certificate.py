@@ -312,7 +312,7 @@ def test_against_a_quadratic_program(x64, formulation, settings):
 
 
 def test_a_solution_of_fit_in_buckets_has_the_primal_that_fit_says():
-    machine, *examples = OUTPUT_TYPES["chains"](0, 20, 8)
+    machine, *examples = OUTPUT_TYPES["chains"](0, 12, 8)
     given = *examples, "svm1_margin", 1.0
     solution = fit(machine, *given)
     found = certify(machine, solution.weights, *given)

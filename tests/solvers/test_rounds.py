@@ -72,7 +72,7 @@ def test_fit_leaves_what_others_hold(x64, way):
 
 def test_a_run_asks_once_what_stays_as_it_is():
     """Calls of functions of the package in a fit of ten rounds whose programs are there."""
-    examples = OUTPUT_TYPES["chains"](0, 20, 8)
+    examples = OUTPUT_TYPES["chains"](0, 12, 8)
     calls, package = collections.Counter(), str(pathlib.Path(jaxstruct.__file__).parent)
 
     def count(frame, event, _):
