@@ -15,7 +15,6 @@ import pytest
 
 from jaxstruct import fit_in_blocks
 from jaxstruct.core.archive import DamagedFile
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import multiclass
@@ -37,6 +36,7 @@ from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import random_case
+from tests.solvers.test_buckets import solved as bucketed_classes
 
 N, K, D, C = 40, 5, 3, 50.0
 RANDOM = np.random.default_rng(0)
@@ -44,8 +44,6 @@ X = RANDOM.normal(size=(N, D))
 Y = RANDOM.integers(0, K, N).astype(np.int32)
 SWEEPS = Settings(variant="subspace", cached_sweeps=4)
 GROWN = SWEEPS._replace(working_sets="grown", capacity=4, max_capacity=16)
-ROOM = GROWN._replace(capacity=8)
-"""Slots enough from the counters: every number of slots compiles programs of its own."""
 TIMES = ("seconds", "processor_seconds", "compile_seconds")
 
 
@@ -61,12 +59,17 @@ def classes(settings, formulation="svm1_margin", C=C, **options):
     return train
 
 
-def buckets(settings=ROOM, **more):
-    """Classes in two buckets, their examples at random."""
-    order = np.random.default_rng(2).permutation(N)
-    index = order[:25], order[25:]
-    inputs, outputs = (Buckets(tuple(data[own] for own in index), index) for data in (X, Y))
-    return fit(multiclass(D, K), inputs, outputs, C=C, settings=settings, tolerance=1e-3, **more)
+def auto(**more):
+    """A training of classes in float64 that goes over to the full variant."""
+    options = {"settings": Settings(cached_sweeps=1), "tolerance": 1e-5, "max_passes": 60} | more
+    with jax.enable_x64(True):
+        return random_case(3, n=14).fit("svm2", 2000.0, **options)
+
+
+def buckets(**more):
+    """Classes in three buckets, their examples at random."""
+    with jax.enable_x64(True):
+        return bucketed_classes(random_case(3, sparse=True), **more)
 
 
 class Killed(Exception):
@@ -103,7 +106,7 @@ def assert_same_end(whole, found):
 RUNS = {
     "enumerated": classes(SWEEPS),
     "grown": classes(GROWN, max_passes=25),
-    "auto": classes(Settings(cached_sweeps=1), "svm2", 2000.0, tolerance=1e-5, max_passes=60),
+    "auto": auto,
     "hard": classes(SWEEPS, "svm0", max_passes=8),
     "buckets": buckets,
 }
