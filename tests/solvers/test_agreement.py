@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 import jaxstruct as js
-from jaxstruct import Status, check_problem, fit, fit_path, predict
+from jaxstruct import Status, fit, fit_path, predict
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
@@ -78,13 +78,6 @@ def test_seven_functions_suffice(x64, formulation):
         solution = fit(problem, x, case.y, formulation, C, tolerance=FINE, settings=settings)
         assert_optimal(solution, truth, CLOSE)
         assert_best(predict(problem, solution.weights, x), case.psi() @ truth.w)
-
-
-def test_hooks_are_what_is_derived_without_them(x64):
-    """Sums, values and products of planes, and the oracle, by potentials and score alone."""
-    case = random_case(6, output_features=3)
-    report = check_problem(case.problem(), case.x, case.y, examples=4, draws=2)
-    assert max(report.excess.values()) < 1e-12
 
 
 def test_integer_inputs_are_features_like_any_other(x64):
