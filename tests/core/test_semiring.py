@@ -187,10 +187,7 @@ def test_it_is_a_stable_sort(x64: None, dtype: str, size: int, k: int) -> None:
     padded = np.pad(values, ((0, 0), (0, max(k - size, 0))), constant_values=-np.inf)
     order = np.argsort(-padded, axis=1, kind="stable")[:, :k]
     values = values.astype(dtype)
-
-    def of(row: jax.Array) -> tuple:
-        return largest(row, k)
-
+    of = partial(largest, k=k)
     several, one = jax.jit(lambda values: (jax.vmap(of)(values), of(values[0])))(values)
     for (top, places), rows in ((several, slice(None)), (one, 0)):
         np.testing.assert_array_equal(places, order[rows])

@@ -16,10 +16,8 @@ from tests.solvers.cases import GROWN, SUBSPACE, WAYS, of_slack, random_case
 from tests.truth.quadratic_program import problem as enumerated
 from tests.truth.quadratic_program import slacks
 
-N = 14
-"""Examples for sixteen rows, with groups and one by one."""
-ONE_BY_ONE = SUBSPACE._replace(group=1)
-"""With the sweeps of `test_certificate`."""
+N, ONE_BY_ONE = 14, SUBSPACE._replace(group=1)
+"""Examples for sixteen rows, and blocks one by one, with the sweeps of `test_certificate`."""
 
 
 def run(case, formulation="svm1", C=10.0, **options):
