@@ -86,7 +86,7 @@ def graded():
     for own in X:
         own[3:] = own[3]
     y = [random.integers(0, 4, 8) for _ in X]
-    return X, y, DocumentRanker(10.0, loss="average_precision", tol=1e-2).fit(X, y)
+    return X, y, DocumentRanker(10.0, at=2, tol=1e-2).fit(X, y)
 
 
 def test_the_order_of_a_file_changes_no_score(graded):
@@ -112,7 +112,7 @@ def test_flat_rows_with_their_queries(graded):
     ids = np.repeat([f"q{i}" for i in range(12)], 8)
     mixed = np.random.default_rng(0).permutation(96)
     flat, grades, ids = np.concatenate(X)[mixed], np.concatenate(y)[mixed] * 1.0, ids[mixed]
-    own = DocumentRanker(10.0, loss="average_precision", tol=1e-2).fit(flat, grades, groups=ids)
+    own = DocumentRanker(10.0, at=2, tol=1e-2).fit(flat, grades, groups=ids)
     assert own.dual_ <= ranker.primal_ and ranker.dual_ <= own.primal_
     assert ranker.score(flat, grades, groups=ids) == pytest.approx(ranker.score(X, y))
     found = ranker.decision_function(flat, groups=ids)

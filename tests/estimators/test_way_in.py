@@ -236,8 +236,9 @@ def test_of_classes_sets_and_taxonomies() -> None:
     assert taxonomy.classes_.tolist() == [*"abcd"] and taxonomy.coef_.shape == (4, 15)
     plain = E.TaxonomyClassifier().fit(ROWS, CLASSES)
     np.testing.assert_array_equal(plain.coef_, trained("classes").coef_)
-    flat = E.TaxonomyClassifier(PATHS, shared=False, loss="zero_one").fit(ROWS, CLASSES)
-    assert flat.coef_.shape == (4, 15) and flat.score(ROWS, CLASSES) > 0.9
+    three = {name: PATHS[name] for name in "abc"}
+    flat = E.TaxonomyClassifier(three, shared=False, loss="zero_one").fit(ROWS, CLASSES)
+    np.testing.assert_array_equal(flat.coef_, plain.coef_)
     assert sets.coef_.shape == (3, 15) and sets.pairs_.shape == (3, 2, 2)
     np.testing.assert_array_equal(sets.decision_function(ROWS) > 0, sets.predict(ROWS) == 1)
 
@@ -293,8 +294,9 @@ def test_of_graphs_whose_nodes_have_names_or_none(tmp_path) -> None:
     data = js.graphs.prepare(graphs, [[*"ab"]] * 2, constant=1.0, plans=True)  # as `fit` does
     assert data.encoding.nodes.names == ("constant",)
     weights = {name: np.ones(w.shape, w.dtype) for name, w in data.problem.initial_weights.items()}
-    bare = js.trained(data, weights)
-    assert js.load(js.save(bare, tmp_path / "m")).predict(graphs) == bare.predict(graphs)
+    loaded = js.load(js.save(js.trained(data, weights), tmp_path / "m"))
+    nodes = loaded.encoding.inputs(graphs).nodes
+    assert nodes.indices.rows.tolist() == [[0]] * 4 and nodes.values.rows.tolist() == [[1]] * 4
 
 
 def test_of_sequences() -> None:

@@ -127,18 +127,6 @@ def test_sets_that_agree_are_found_and_cost_nothing(loss: str, pairs: bool, dtyp
     check_completions(data, sets_of(loss))
 
 
-@pytest.mark.thorough
-def test_sets_are_learned_from_half_of_their_labels() -> None:
-    random = np.random.default_rng(1)
-    X = random.normal(size=(60, 3))
-    y = (X > 0).astype(int)
-    known = np.where(random.random(y.shape) < 0.5, y, None)
-    model = js.estimators.MultiLabelClassifier(C=10.0).fit(X, known)
-    assert model.status_ is js.Status.CONVERGED
-    assert (model.predict(X) == y).mean() > 0.8
-    refused("y must be .* zeros and ones", model.score, X, known)
-
-
 def test_sets_that_do_not_fit_are_refused() -> None:
     for rows, words in (
         ([{"a": 2}, *KNOWN_SETS[1:]], r"labels\[0\]\[0\]: 2 is none of the 2 known classes"),
