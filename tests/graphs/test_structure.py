@@ -102,8 +102,10 @@ def test_nodes_weigh_in_the_loss_as_their_classes_say(
     check_optimum(data, formulation, 4.0, given.enumerated(weighed))
     assert not np.allclose(other.losses, given.enumerated(weighed).losses)
     if parts is enumerated:  # every decoder reads theta alone
-        for own in js.predict(problem, drawn(problem), given.inputs(plans=True)):
-            assert own.min() >= 0 and own.max() < given.S
+        w = drawn(problem)
+        for i, own in enumerate(js.predict(problem, w, given.inputs(plans=True))):
+            labels, psi = given.psi(i)
+            np.testing.assert_array_equal(own, labels[np.argmax(psi @ flat(w))])
     y, every = np.full((len(weighted), MOST), -1), np.full((len(weighted), given.S**MOST, MOST), -1)
     for i, own in enumerate(weighted):
         labels = given.psi(i)[0]
@@ -176,31 +178,18 @@ def measured(problem: js.Problem, w: dict, x: GraphInput, labels: jax.Array) -> 
 
 @pytest.mark.smoke
 def test_scores_and_inner_products_are_those_of_psi() -> None:
-    for options in (Options(), Options(0, 3), Options(2, 2, True)):
+    every = (Options(), False), (Options(0, 3), False), (Options(2, 2, True), False)
+    for options, sparse in (*every, (Options(2, 2, True), True)):
         given = random_graphs(5, 6, "any", options, S=3)
         problem = given.problem()
-        w = drawn(problem)
-        for sparse in (False, True):
-            x = given.inputs(sparse=sparse)
-            for i in (int(np.argmax([len(e) for e in given.edges])),):
-                own = jax.tree.map(
-                    lambda leaf, i=i: leaf[i], x, is_leaf=lambda z: hasattr(z, "rows")
-                )
-                labels, psi = given.psi(i)
-                scores, gram = measured(problem, w, own, labels)
-                np.testing.assert_allclose(scores, psi @ flat(w), atol=1e-10)
-                planes = psi[0] - psi
-                np.testing.assert_allclose(gram, planes @ planes[5], atol=1e-10)
-
-
-def test_predictions_are_ragged_and_best() -> None:
-    given = random_graphs(7, 9, "any")
-    problem = given.problem(inference="elimination")
-    w = drawn(problem)
-    found = js.predict(problem, w, given.inputs(plans=True))
-    for i, own in enumerate(found):
+        w, x = drawn(problem), given.inputs(sparse=sparse)
+        i = int(np.argmax([len(e) for e in given.edges]))
+        own = jax.tree.map(lambda leaf, i=i: leaf[i], x, is_leaf=lambda z: hasattr(z, "rows"))
         labels, psi = given.psi(i)
-        np.testing.assert_array_equal(own, labels[np.argmax(psi @ flat(w))])
+        scores, gram = measured(problem, w, own, labels)
+        np.testing.assert_allclose(scores, psi @ flat(w), atol=1e-10)
+        planes = psi[0] - psi
+        np.testing.assert_allclose(gram, planes @ planes[5], atol=1e-10)
 
 
 GIVEN = random_graphs(8, 4, "tree", Options(2, 2))
