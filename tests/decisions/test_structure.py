@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -59,23 +58,6 @@ def test_the_certified_optimum_is_that_of_the_quadratic_program(x64):
     found = js.predict(problem, solution, inputs)
     predicted = inputs.features @ weights
     assert np.array_equal(found, js.decisions.decide(decisions, predicted, inputs.instance))
-
-
-def test_a_set_of_ones_own():
-    def last_first(theta, instance):
-        del instance
-        return (jnp.arange(3) == 2 - jnp.argmax(theta[::-1])).astype(jnp.int32)
-
-    decisions = js.decisions.own(3, last_first, "minimise")
-    costs = np.array([[1.0, 1, 2], [3, 1, 2], [2, 2, 2]])
-    data = (
-        js.decisions.DecisionInput(np.eye(3)),
-        js.Truth(js.decisions.decide(decisions, costs), costs),
-    )
-    solution = js.fit(js.decisions.problem(decisions, 3), *data, C=10.0)
-    assert solution.status is js.Status.CONVERGED
-    found = js.predict(js.decisions.problem(decisions, 3), solution, data[0])
-    assert js.decisions.regret(decisions, found * -1.0, costs) == 0
 
 
 def bounded_best(theta, hundredths):
