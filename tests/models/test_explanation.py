@@ -14,6 +14,7 @@ from jaxstruct.models import Matrix, Ranking, TrainedModel
 from jaxstruct.models.explanation import explain
 from jaxstruct.models.trained import trained
 from jaxstruct.solvers.solution import FitDetails
+from tests.estimators.cases import LABELS, WORDS
 from tests.lib.refusals import refused
 from tests.models.model_cases import CASES, SEQUENCES, TAGS, TREES, model_of
 
@@ -103,21 +104,23 @@ def test_symmetric_tables_are_shown_symmetric() -> None:
 
 
 def test_support_outputs_of_an_example() -> None:
-    data = chains.prepare(SEQUENCES, TAGS)
+    """Of as many sequences as `test_way_in` trains on; the last one has no token."""
+    given, loss = ([*each[:23], []] for each in (WORDS, LABELS)), chains.label_weights([1, 5, 1])
+    data = chains.prepare(*given, window=1, start_stop=True, loss=loss)
     solution = fit(*data, C=10.0)
     model = trained(data, solution)
     (table,) = explain(model, solution=solution, example=0).tables
     alone = support_outputs(solution)
     np.testing.assert_allclose(np.sort(table.alpha), np.sort(alone.alpha[alone.example == 0]))
     assert (np.diff(table.alpha) <= 0).all() and len(table.outputs) == len(table.alpha) > 0
-    assert all(text.startswith("[") and text != str(TAGS[0]) for text in table.outputs)
+    assert all(text.startswith("[") and text != str(LABELS[0]) for text in table.outputs)
     assert table.loss.min() >= 1 and "support outputs of example 0" in str(
         explain(model, solution=solution, example=0)
     )
-    assert explain(model, solution=solution, example=1).tables[0].outputs == ()
+    assert explain(model, solution=solution, example=23).tables[0].outputs == ()
     for options, message in (
         ({"example": 0}, "solution and example come together"),
-        ({"solution": solution, "example": 3}, r"example is 3, of 3 \(counted from 0\)"),
+        ({"solution": solution, "example": 24}, r"example is 24, of 24 \(counted from 0\)"),
         ({"largest": 0}, "largest must be at least 1"),
         ({"solution": 3, "example": 0}, "solution must be a Solution"),
     ):
