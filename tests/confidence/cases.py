@@ -29,6 +29,8 @@ MOST = {"tree": 4, "alignment": 5, "local": 5}
 """Outputs that an input has at most, 8 of other structures; of local alignments there are more."""
 LOG_LINEAR = ("classes", "candidates", "chain", "graph", "sets", "tree", "alignment", "own")
 S = 3
+NUMBER = 400
+"""Of outputs that are drawn."""
 
 
 class Case(NamedTuple):

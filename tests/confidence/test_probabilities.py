@@ -9,12 +9,12 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 
 import jaxstruct as js
-from tests.confidence.cases import LOG_LINEAR, case, one, parts, ranked
+from tests.confidence.cases import LOG_LINEAR, NUMBER, case, one, parts, ranked
 from tests.lib.enumeration import pearson
 from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 
-NUMBER, T = 400, 0.7
+T = 0.7
 SAMPLED = ("classes", "candidates", "chain", "graph", "sets", "own")
 """Trees and alignments draw as the tests of their oracles say."""
 
@@ -70,7 +70,7 @@ def test_losses_are_those_of_the_outputs(name) -> None:
 
 def test_draws_do_not_depend_on_the_batch() -> None:
     given = case("classes")
-    call = given.problem, given.weights, given.inputs, jax.random.key(0), 5
+    call = given.problem, given.weights, given.inputs, jax.random.key(0), NUMBER
     one, other = js.confidence.sample(*call), js.confidence.sample(*call, batch=2)
     np.testing.assert_array_equal(one, other)
 
@@ -100,13 +100,13 @@ def test_machines_of_margins_need_a_temperature() -> None:
 def test_padded_inputs_give_arrays_with_zeros_on_padding() -> None:
     given = case("chain")
     every = np.arange(5)
-    features = given.inputs.features.padded(every, 4)
+    features = given.inputs.features.padded(every, 8)  # to what `marginals` pads
     padded = js.chains.chain_inputs(features, given.inputs.length)
     ragged = js.confidence.marginals(given.problem, given.weights, given.inputs)
     found = js.confidence.marginals(given.problem, given.weights, padded)
-    assert found.probabilities.shape == (5, 4, 2)
+    assert found.probabilities.shape == (5, 8, 2)
     np.testing.assert_allclose(
-        found.probabilities, ragged.probabilities.padded(every, 4, 0), atol=1e-6
+        found.probabilities, ragged.probabilities.padded(every, 8, 0), atol=1e-6
     )
 
 
@@ -117,8 +117,8 @@ def test_it_minimises_the_held_out_log_loss(name) -> None:
     scale = {"chain": 3.0}.get(name, 0.5)
     sharp = jax.tree.map(lambda leaf: scale * leaf, given.weights)
     n = len(jax.tree.leaves(given.inputs)[0])
-    few = 6
-    drawn = js.confidence.sample(given.problem, given.weights, given.inputs, jax.random.key(5), few)
+    few, call = 3, (given.problem, given.weights, given.inputs)
+    drawn = js.confidence.sample(*call, jax.random.key(5), NUMBER)[:few]
     which = np.tile(np.arange(n), few)
     inputs = jax.tree.map(
         lambda leaf: leaf.take(which) if isinstance(leaf, js.Ragged) else np.asarray(leaf)[which],

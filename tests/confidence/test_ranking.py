@@ -18,7 +18,7 @@ from jaxstruct.graphs.inputs import graph_inputs
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.solvers.validation.checks import checked_inputs
-from tests.confidence.cases import LOG_LINEAR, MOST, case, one, own_structure, ranked
+from tests.confidence.cases import LOG_LINEAR, MOST, NUMBER, case, one, own_structure, ranked
 from tests.lib.equality import assert_same
 from tests.lib.refusals import refused
 from tests.solvers.test_size_classes import trees
@@ -209,7 +209,7 @@ def test_more_than_there_is_is_refused_before_anything_runs(monkeypatch) -> None
     assert programs_traced() == traced  # its results alone are too large
     refused(f"k_best: one {message}", js.confidence.k_best, *call, k=8)
     refused(f"marginals: one {message}", js.confidence.marginals, *call)
-    refused(f"sample: one {message}", js.confidence.sample, *call, jax.random.key(0), 10)
+    refused(f"sample: one {message}", js.confidence.sample, *call, jax.random.key(0), NUMBER)
     refused(f"log_losses: one {message}", js.confidence.log_losses, *call, outputs)
     refused(f"fit_temperature: one {message}", js.confidence.fit_temperature, *call, outputs)
 
