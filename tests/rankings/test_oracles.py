@@ -43,7 +43,8 @@ MEASURES = [
 
 def balanced(tp, fp, fn, tn):
     """The mean of the error rates of both kinds."""
-    return (fn / jnp.maximum(tp + fn, 1) + fp / jnp.maximum(fp + tn, 1)) / 2
+    P, N = tp + fn, fp + tn
+    return (fn / (P + (P == 0)) + fp / (N + (N == 0))) / 2
 
 
 def listed(given, lists, of):
