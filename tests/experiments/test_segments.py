@@ -22,7 +22,7 @@ def corpus(n):
 @pytest.mark.thorough
 def test_a_chain_and_segments_find_the_names(tmp_path):
     options = command.Options(
-        output=str(tmp_path), methods=("chain", "phrases"), c_over_n=1.0, test_sentences=4,
+        output=str(tmp_path), methods=("chain", "phrases"), c_over_n=0.1, test_sentences=4,
         **QUIET,
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
