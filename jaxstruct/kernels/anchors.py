@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jax.tree_util import Partial
 
@@ -18,6 +19,9 @@ from jaxstruct.core.feature_rows import DenseRows, Rows, read_rows
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.gram import diagonal, gram_matrix
 from jaxstruct.kernels.strings import Strings, encode_strings
+
+_gram = jax.jit(gram_matrix, static_argnames="num_features")
+_diagonal = jax.jit(diagonal)
 
 
 class Anchors(NamedTuple):
@@ -48,7 +52,7 @@ class Anchors(NamedTuple):
 
     def gram(self) -> Array:
         """[m, m] K(x_i, x_j)."""
-        return gram_matrix(self.kernel, self._points(), num_features=self._columns())
+        return _gram(self.kernel, self._points(), num_features=self._columns())
 
     def values(self, things: Any, rows: Rows | None = None) -> tuple[Array, Array]:
         """([n, m] K(z_i, x_j), [n] K(z_i, z_i)) of n new things.
@@ -60,8 +64,8 @@ class Anchors(NamedTuple):
           ValueError: they have other columns or letters than training's.
         """
         points = points_of(self.features, self.letters, things, rows)
-        gram = gram_matrix(self.kernel, points, self._points(), num_features=self._columns())
-        return gram, diagonal(self.kernel, points)
+        gram = _gram(self.kernel, points, self._points(), num_features=self._columns())
+        return gram, _diagonal(self.kernel, points)
 
     def _points(self) -> PyTree:
         if self.features is None:
