@@ -89,6 +89,9 @@ def test_it_is_the_machine_on_the_gram_matrix_and_comes_back_from_a_file(name, t
     assert bare.primal >= solution.dual and solution.primal >= bare.dual
     model = js.load(js.save(js.trained(data, solution), tmp_path / "kernel.model"))
     found = model.predict(things)
+    new = data.encoding.inputs(things[-3:])  # as `js.fit` has them, but for their place
+    np.testing.assert_allclose(new.row, gram[-3:], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(new.self_kernel, np.diagonal(gram)[-3:], rtol=1e-5)
     own = data.encoding.decode(js.predict(data.problem, solution, data.inputs))
     assert found == own and np.mean(np.array(found) == labels) > 0.8
     shown = str(js.explain(model))

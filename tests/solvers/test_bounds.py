@@ -94,6 +94,8 @@ class Ascent:
                 (order[:, None],), ((np.int32(0), np.int32(1)),), np.float64(epsilon), np.int32(1)
             ),
         )
+        held = np.asarray(self.sets.occupied)[:, 1:]
+        assert (np.asarray(self.sets.last_used)[:, 1:][held] == 1).all()  # the pass that added them
         self.w, multipliers, _ = one_sweep(
             self.problem, self.visits, self.task, self.w, self.sets, (order,), (np.int32(1),)
         )
