@@ -140,6 +140,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.picture:
         config.pluginmanager.register(Picture(config))
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
+    # JAX says of a file of its own what we have asked for: float64 where there is none, and int64
+    # put into int32, which later versions refuse.
+    for words in ("Explicitly requested dtype", "scatter inputs have incompatible types"):
+        config.addinivalue_line("filterwarnings", f"error:{words}")
     # Operands of unequal rank never broadcast in silence: a missing axis is an error. For all tests
     # and their fixtures at once, because a compiled program belongs to one such setting.
     jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -18,7 +18,7 @@ from jaxstruct.core.padding import PADDING, ragged_leaves, restored
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.sizes import batch_rows
 from jaxstruct.core.transposition import scaled
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.n_slack.task import pad_examples
 
 CALL_BYTES = 2**28
@@ -61,10 +61,13 @@ class Call(NamedTuple):
 
 
 def shapes(tree: PyTree, rows: int) -> PyTree:
-    """Those of so many rows of arrays [n, ...]."""
-    return jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype), tree
-    )
+    """Those of so many rows of arrays [n, ...], in the dtypes of the device."""
+
+    def of_leaf(leaf: AnyArray) -> jax.ShapeDtypeStruct:
+        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+        return jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), dtype)
+
+    return jax.tree.map(of_leaf, tree)
 
 
 def nbytes(tree: PyTree) -> int:

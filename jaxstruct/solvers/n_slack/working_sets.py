@@ -237,7 +237,7 @@ def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -
     at, rows = (index, proposals.slot), proposals.gram_row
 
     def put(leaf: Array, value: AnyArray) -> Array:
-        return leaf.at[at].set(value, mode="drop")
+        return leaf.at[at].set(jnp.asarray(value, leaf.dtype), mode="drop")
 
     gram = put(sets.gram, rows).at[index, :, proposals.slot].set(rows, mode="drop")
     return sets._replace(
