@@ -13,12 +13,12 @@ from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.checks import checked_number, text_of
 from jaxstruct.core.compiling import Program
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
-from jaxstruct.core.device import memory_limit
+from jaxstruct.core.device import memory_limit, shape_on_device
 from jaxstruct.core.padding import PADDING, ragged_leaves, restored
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.sizes import batch_rows
 from jaxstruct.core.transposition import scaled
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.task import pad_examples
 
 CALL_BYTES = 2**28
@@ -61,13 +61,8 @@ class Call(NamedTuple):
 
 
 def shapes(tree: PyTree, rows: int) -> PyTree:
-    """Those of so many rows of arrays [n, ...], in the dtypes of the device."""
-
-    def of_leaf(leaf: AnyArray) -> jax.ShapeDtypeStruct:
-        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
-        return jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), dtype)
-
-    return jax.tree.map(of_leaf, tree)
+    """Those of so many rows of arrays [n, ...]."""
+    return jax.tree.map(lambda leaf: shape_on_device((rows, *leaf.shape[1:]), leaf.dtype), tree)
 
 
 def nbytes(tree: PyTree) -> int:

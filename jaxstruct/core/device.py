@@ -14,6 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 
+def shape_on_device(shape: tuple[int, ...], dtype: DTypeLike) -> jax.ShapeDtypeStruct:
+    """The shape and dtype of an array there: JAX itself warns the user where 64 bits become 32."""
+    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype))
+
+
 def on_device(values: ArrayLike | jax.Array, dtype: DTypeLike | None = None) -> jax.Array:
     """The values, of any array or nested lists, as an array of JAX's.
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, as_buckets
 from jaxstruct.core.contract import Padding, Truth, output_of
+from jaxstruct.core.device import shape_on_device
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.sizes import bucket_lengths
-from jaxstruct.core.types import AnyArray, PyTree
+from jaxstruct.core.types import PyTree
 
 NUMBERS = 1 << 23
 """Padded numbers that a further bucket must save at most, however few positions they make."""
@@ -181,13 +182,8 @@ def bucket_shapes(
 
 
 def _one(tree: PyTree) -> PyTree:
-    """The shapes of one example, in the dtypes of the device."""
-
-    def of_leaf(leaf: AnyArray) -> jax.ShapeDtypeStruct:
-        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
-        return jax.ShapeDtypeStruct(np.shape(leaf)[1:], dtype)
-
-    return jax.tree.map(of_leaf, tree)
+    """The shapes of one example."""
+    return jax.tree.map(lambda leaf: shape_on_device(np.shape(leaf)[1:], leaf.dtype), tree)
 
 
 def _rounded(padding: Padding, lengths: np.ndarray) -> np.ndarray:
