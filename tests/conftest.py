@@ -1,8 +1,8 @@
 """Settings and fixtures that all tests share.
 
-Most of the time of the tests is compiling, and every test program runs for milliseconds: so they
-are compiled with the least effort, which halves the processor time of the suite, and without the
-options that `core.compiler` gives programs. `tests/test_compiler_effort.py` compares the answers.
+Programs are compiled with the least effort (`tests/lib/quickly.py`), which halves the processor
+time of the suite, and without the options that `core.compiler` gives them.
+`tests/test_compiler_effort.py` compares the answers.
 `JAXSTRUCT_PLAIN=0 XLA_FLAGS= python -m pytest` runs all tests as users' programs are compiled.
 
 Tests marked `thorough` run with `--thorough`, or where -m names them.
@@ -46,39 +46,17 @@ if absent := _missing():
         'python -m pip install -e ".[test]"'
     )
 
-# Matrices of the tests are small: threads of BLAS only wait for one another, with the cores busy.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Where in the source an operation was written is not recorded: a twelfth of the time to compile.
-os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
-os.environ.setdefault("JAXSTRUCT_PLAIN", "1")
-PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-"""Where compiled programs are kept, for the processes that tests start too: most of the time of
-the tests is compiling."""
-if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROGRAMS / "jaxstruct" / "tests")
-    # Half of the processor time of a file whose programs are all there (15.4 s and 7.6 s).
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+from tests.lib import quickly  # noqa: E402
+
+os.environ.update(quickly.settings())
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
-from jaxstruct.core.compiler import knows  # noqa: E402
 from jaxstruct.core.compiling import maps_are_scarce  # noqa: E402
 from tests.lib import thorough  # noqa: E402
 from tests.lib.picture import Picture  # noqa: E402
 
-QUICK = {
-    "xla_backend_optimization_level": 0,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
-    "xla_disable_hlo_passes": ",".join(
-        ("while-loop-invariant-code-motion", "tree_reduction_rewriter", "dot-library-rewriter")
-    ),
-}
-"""XLA compiles in a tenth to a third of the time so, and programs run 5 to 11 times as long. The
-passes left out make kernels, of which each compiles 6 ms: 135 for 163 in a chain's oracle, and 3 to
-16 % of the processor time of seven files."""
 COSTLIEST = (
     "test_several_devices.py", "test_docs.py", "graphs/test_incomplete.py",
     "solvers/test_candidate_training.py", "solvers/test_known.py", "solvers/test_certificate.py",
@@ -173,15 +151,11 @@ def _compile_quickly(config: pytest.Config) -> None:
     if "XLA_FLAGS" in os.environ:
         return
     if config.getoption("numprocesses", None):
-        answers = [str(knows(*option)) for option in QUICK.items()]
-    else:
-        asks = "from jaxstruct.core.compiler import knows; print(*[knows(*o) for o in {}])"
-        call = [sys.executable, "-c", asks.format(list(QUICK.items()))]
-        answers = subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
-    flags = zip(QUICK.items(), answers, strict=True)
-    os.environ["XLA_FLAGS"] = " ".join(
-        f"--{name}={str(value).lower()}" for (name, value), known in flags if known == "True"
-    )
+        os.environ["XLA_FLAGS"] = quickly.flags()
+        return
+    call = [sys.executable, "-c", "from tests.lib.quickly import flags; print(flags())"]
+    asked = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
+    os.environ["XLA_FLAGS"] = asked.stdout.strip()
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
