@@ -47,7 +47,7 @@ def scan_first(
         at = count - 1 - number if reverse else number
         carry, held = state
         carry, new = body(carry, jax.tree.map(lambda leaf: leaf[at], rows))
-        return carry, jax.tree.map(lambda to, one: to.at[at].set(one), held, new)
+        return carry, jax.tree.map(lambda to, one: put(to, at, one), held, new)
 
     return jax.lax.fori_loop(0, count, turn, (carry, results))
 

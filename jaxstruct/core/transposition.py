@@ -138,13 +138,15 @@ def _difference_seen(
     parts: tuple[Partial, Partial, Partial, Partial],
     zero_weights: PyTree,
     x: PyTree,
-    y_true: PyTree,
-    y: PyTree,
+    pair: PyTree,
 ) -> PyTree:
-    """A_x delta Psi(y) of one example, whose scores are inner products with delta Psi(y)."""
+    """A_x delta Psi(y) of one example, whose scores are inner products with delta Psi(y).
+
+    Args:
+      pair: [2] y_true and y.
+    """
     potentials, gram_action, _, combine = parts
     theta = zero_potentials(potentials, zero_weights, x)
-    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
     dtype = jnp.result_type(*linear_leaves(theta))
     return gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
 
@@ -161,23 +163,29 @@ def plane_gram(
 
     parts: (potentials, gram_action, plane_scores, combine).
     """
-    seen = _difference_seen(parts, zero_weights, x, y_true, y)
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
+    seen = _difference_seen(parts, zero_weights, x, pair)
     one = jax.tree.map(lambda leaf: leaf[None], y_true)
     return parts[2](seen, one)[0] - parts[2](seen, outputs)
 
 
-def gram_columns(gram: Partial, x: PyTree, y_true: PyTree, y: PyTree) -> Callable:
-    """outputs [B, J] -> [B, J] <delta Psi(y_bj), delta Psi(y_b)>; what all J share comes once.
+def gram_columns(gram: Partial, x: PyTree, y_true: PyTree, y: PyTree) -> tuple[Array, Callable]:
+    """([B] |delta Psi(y_b)|^2; outputs [B, J] -> [B, J] <delta Psi(y_bj), delta Psi(y_b)>).
+
+    What all J share comes once.
 
     Args:
       gram: Space.plane_gram of a problem. x, y_true, y: [B].
     """
     if gram.func is not plane_gram:
-        return lambda outputs: jax.vmap(gram)(x, y_true, outputs, y)
+        one = jax.tree.map(lambda leaf: leaf[:, None], y)
+        squared = jax.vmap(gram)(x, y_true, one, y)[:, 0]
+        return squared, lambda outputs: jax.vmap(gram)(x, y_true, outputs, y)
     parts, zero = gram.args
-    seen = jax.vmap(partial(_difference_seen, parts, zero))(x, y_true, y)
-    truth = jax.vmap(parts[2])(seen, jax.tree.map(lambda leaf: leaf[:, None], y_true))
-    return lambda outputs: truth - jax.vmap(parts[2])(seen, outputs)
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1), y_true, y)
+    seen = jax.vmap(partial(_difference_seen, parts, zero))(x, pair)
+    own = jax.vmap(parts[2])(seen, pair)
+    return own[:, 0] - own[:, 1], lambda outputs: own[:, :1] - jax.vmap(parts[2])(seen, outputs)
 
 
 def plane_norms(plane_gram: Partial, x: PyTree, y_true: PyTree, outputs: PyTree) -> Array:

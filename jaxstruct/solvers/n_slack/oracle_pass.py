@@ -5,7 +5,7 @@ A call finds the plane that its example violates most; on all examples it certif
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -67,7 +67,7 @@ def look_up_planes(
         return _look_up_one_by_one(problem, sets, batch, y, inputs)
     slots, filled = sets.losses.shape[1], filled_slots(sets.occupied[batch.index])
     tile = min(TILE, slots)
-    column = gram_columns(problem.space.plane_gram, batch.x, batch.y_true, y)
+    squared, column = gram_columns(problem.space.plane_gram, batch.x, batch.y_true, y)
     held = sets.occupied[batch.index]
     nothing = jnp.zeros(held.shape, sets.losses.dtype)
 
@@ -89,7 +89,6 @@ def look_up_planes(
 
     start = nothing, nothing, jnp.zeros(held.shape[0], bool)
     scores, products, known = jax.lax.fori_loop(0, -(-filled // tile), look, start)
-    squared = column(jax.tree.map(lambda leaf: leaf[:, None], y))[:, 0]
     return scores, working_sets.PlaneLookup(products, squared.astype(products.dtype), known)
 
 
@@ -204,7 +203,8 @@ def _call_batch(
     else:
         scores, lookup = look_up_planes(problem, sets, batch, found.output, task.inputs)
     # All rows before any is written: the caller's loop then writes in place and copies nothing.
-    own = jax.lax.optimization_barrier(rows_at(sets._replace(outputs=None, gram=None), index))
+    unread = dict.fromkeys(("outputs", "losses", "gram"))
+    own = jax.lax.optimization_barrier(rows_at(sets._replace(**unread), index))
     margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
     slopes = own.bounds - own.scales * margins
     at_hand = jnp.maximum(jnp.max(jnp.where(own.occupied, slopes, -jnp.inf), axis=1), 0)
@@ -232,14 +232,22 @@ def _call_batch(
         place = jax.vmap(partial(working_sets.propose, task.terms))
         proposals = place(own, lookup, found.output, found.loss, violated)
         proposals = proposals._replace(bound=bound)
-        enters = jnp.arange(own.losses.shape[1])[None] == proposals.slot[:, None]
+        enters = jnp.arange(own.norms.shape[1])[None] == proposals.slot[:, None]
         own = own._replace(occupied=own.occupied | enters)
         slopes = jnp.where(enters, found.value[:, None], slopes)
         longest = jnp.max(jnp.where(enters, proposals.norm[:, None], own.norms), axis=1)
         terms = terms._replace(reach=jnp.sqrt(longest))
-    planes = jnp.arange(own.losses.shape[1])[None] > 0
+    planes = jnp.arange(own.norms.shape[1])[None] > 0
     pull = jnp.where(planes, task.terms.ridge[index, None] * multiplier_sum[:, None], 0)
     return _Call(proposals, terms, working_sets.active_slots(own, slopes - pull, options.active))
+
+
+def _side_by_side(columns: Sequence[Array]) -> Array:
+    """[B, J] of J columns [B], by one kernel with what makes them; a stack waits for each one's."""
+    number, found = jnp.arange(len(columns)), columns[0][:, None]
+    for j, column in enumerate(columns):
+        found = jnp.where(number == j, column[:, None], found)
+    return found
 
 
 def oracle_pass(
@@ -274,7 +282,7 @@ def oracle_pass(
             if call.proposals is not None:
                 sets = working_sets.insert(sets, index, call.proposals, clock)
                 counts = counts.and_of(call.proposals, sets.losses.shape[1])
-            found = OracleReport(jnp.stack(call.terms, axis=1), call.slots)
+            found = OracleReport(_side_by_side(call.terms), call.slots)
             said = jax.tree.map(lambda to, new: to.at[index].set(new), said, found)
             return w, (sets, said, counts)
 

@@ -186,7 +186,7 @@ def extend(sets: WorkingSets, capacity: int) -> WorkingSets:
 
 def _free_slot(own: WorkingSets) -> tuple[Array, Array]:
     """(slot, found): the first empty slot, else the least recently used one with beta = 0."""
-    capacity = own.losses.shape[0]
+    capacity = own.norms.shape[0]
     idle = own.occupied & (own.multipliers <= 0) & (jnp.arange(capacity) > 0)
     age = jnp.where(~own.occupied, -1, jnp.where(idle, own.last_used, jnp.iinfo(jnp.int32).max))
     return jnp.argmin(age).astype(jnp.int32), jnp.any(~own.occupied | idle)
@@ -199,13 +199,13 @@ def propose(
 
     Args:
       terms: the formulation's numbers.
-      own: the working set of this example (no leading axis), of which outputs and Gram block are
-        not read.
+      own: the working set of this example (no leading axis), of which outputs, losses and Gram
+        block are not read.
       lookup: y and the planes at hand.
       y, loss: the most violated output and its loss.
       violated: bool, H(y) > xi_i + epsilon.
     """
-    capacity = own.losses.shape[0]
+    capacity = own.norms.shape[0]
     fresh = violated & ~lookup.known
     free, found = _free_slot(own)
     slot = jnp.where(fresh & found, free, capacity)
@@ -276,7 +276,7 @@ def active_slots(own: WorkingSets, gradient: Array, active: int) -> Array:
     rank = jnp.where(carries, 2 * steepest - gradient, gradient)  # a carrier's is above steepest
     rank = jnp.where(gradient >= steepest, jnp.finfo(rank.dtype).max, rank)
     rank = jnp.where(own.occupied, rank, -jnp.inf)
-    rank = rank.at[:, 0].set(jnp.inf)
+    rank = jnp.where(jnp.arange(rank.shape[1]) == 0, jnp.inf, rank)
     slots = jax.lax.top_k(rank, active)[1].astype(jnp.int32)
     lowest = jnp.min(jnp.where(carries, gradient, jnp.inf), axis=1, keepdims=True)
     lowest = jnp.minimum(lowest, gradient[:, :1])

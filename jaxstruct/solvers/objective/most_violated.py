@@ -146,17 +146,22 @@ def loss_of(problem: Problem, terms: Penalty, y_true: PyTree, y: PyTree) -> Arra
     return jnp.asarray(problem.model.loss(y_true, y)).astype(terms.cap.dtype)
 
 
+def _scores_of_both(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> Array:
+    """[2] F(y_i) and F(y), by one program for both: half the kernels of one for each."""
+    both = jax.tree.map(lambda a, b: jnp.stack([a.astype(b.dtype), b]), output_of(y_true), y)
+    return jax.vmap(problem.model.score, (None, 0))(theta, both)
+
+
 def _of_output(
     problem: Problem,
     terms: Penalty,
-    theta: PyTree,
     y_true: PyTree,
     y: PyTree,
+    margin: Array,
     bound: Array | None = None,
 ) -> Found:
     """H of a wrong output; -inf where the oracle gave back y_true for want of another."""
     loss = loss_of(problem, terms, y_true, y)
-    margin = problem.model.score(theta, output_of(y_true)) - problem.model.score(theta, y)
     value = jnp.where(same_output(y_true, y), -jnp.inf, violation(loss, margin, terms))
     bound = value if bound is None else jnp.maximum(value, bound)
     return Found(y, loss, value, bound, jnp.zeros_like(value))
@@ -165,8 +170,9 @@ def _of_output(
 def _of_best_wrong(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
     """b = s = 1: H = 1 - F(y_i) + F(y)."""
     y, best = _parts(problem.oracles.best_wrong(theta, y_true))
-    bound = None if best is None else 1 - problem.model.score(theta, output_of(y_true)) + best
-    return _of_output(problem, terms, theta, y_true, y, bound)
+    truth, score = _scores_of_both(problem, theta, y_true, y)
+    bound = None if best is None else 1 - truth + best
+    return _of_output(problem, terms, y_true, y, truth - score, bound)
 
 
 def _of_best_by_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
@@ -176,8 +182,9 @@ def _of_best_by_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: P
     truth = problem.model.score(theta, output_of(y_true))
     offsets = offsets - slopes * truth
     y, bound = _parts(problem.oracles.best_by_level(theta, y_true, offsets, slopes))
-    found = _of_output(problem, terms, theta, y_true, y, bound)
-    claims = offsets + slopes * problem.model.score(theta, y) - found.value
+    score = problem.model.score(theta, y)
+    found = _of_output(problem, terms, y_true, y, truth - score, bound)
+    claims = offsets + slopes * score - found.value
     nearest = claims[jnp.argmin(jnp.abs(claims))]  # which level it is of, the oracle does not say
     nearest = nearest if bound is None else jnp.minimum(jnp.max(claims), 0)  # a level may bound it
     return found._replace(claim=jnp.where(jnp.isneginf(found.value), 0, nearest))
@@ -206,8 +213,9 @@ def _of_loss_augmented(problem: Problem, terms: Penalty, theta: PyTree, y_true: 
     """y_i itself, of H = 0, where nothing is violated."""
     one = jnp.ones((), terms.cap.dtype)
     y, best = _parts(problem.oracles.loss_augmented_decode(theta, y_true, one))
-    loss, truth = loss_of(problem, terms, y_true, y), problem.model.score(theta, output_of(y_true))
-    value = violation(loss, truth - problem.model.score(theta, y), terms)
+    truth, score = _scores_of_both(problem, theta, y_true, y)
+    loss = loss_of(problem, terms, y_true, y)
+    value = violation(loss, truth - score, terms)
     bound = value if best is None else jnp.maximum(value, best - truth)
     return Found(y, loss, value, bound, jnp.zeros_like(value))
 
