@@ -370,7 +370,7 @@ def test_the_room_of_sweeps_is_used_again(x64):
     jax.tree.map(np.testing.assert_array_equal, found, wanted)
     held.give_back(after)
     fewer = held.take(planes, task, sets, slots[:, :2], jnp.zeros)
-    assert fewer[0].sets.losses.shape == (N, 2)
+    assert fewer[0].sets.norms.shape == (N, 2)
     assert (
         held.take(planes, task, sets, slots, jnp.zeros) is not after
     )  # it holds one scratch at most

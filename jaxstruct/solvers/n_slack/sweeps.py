@@ -48,8 +48,8 @@ class Seen(NamedTuple):
 
     Fields:
       task: the bucket, its caps without what frozen slots take.
-      sets: its working sets, cut down to the slots that are swept; outputs None where there are
-        differences.
+      sets: its working sets, cut down to the slots that are swept: then without what visits do not
+        read, losses and last_used, and outputs where there are differences.
       differences: [N_b] of `Space.differences`, or None.
     """
 
@@ -113,7 +113,8 @@ class _Part(NamedTuple):
 
 def _part(problem: Problem, whole: Seen, slots: Array, index: Array) -> _Part:
     """The rows [B] of one bucket cut down to the slots [N_b, A]."""
-    terms, sets = restrict(whole.task.own_terms(index), whole.sets, index, slots[index])
+    read = whole.sets._replace(losses=None, last_used=None)
+    terms, sets = restrict(whole.task.own_terms(index), read, index, slots[index])
     differences = None
     if reads_differences(problem):
         find, planes = problem.space.differences.find, sets.outputs
@@ -166,7 +167,7 @@ class SweepBuffers:
     def give_back(self, scratch: list) -> None:
         """The arrays after the sweeps; nothing is kept of none."""
         if scratch:
-            self._slots, self._scratch = scratch[0].sets.losses.shape[1], scratch
+            self._slots, self._scratch = scratch[0].sets.norms.shape[1], scratch
 
 
 def _cut(

@@ -148,7 +148,7 @@ def visit(
       gain is its slope along the step: at least what it gains, and at most twice that where every
       step is exact.
     """
-    slots = jnp.arange(own.losses.shape[1]) > 0
+    slots = jnp.arange(own.norms.shape[1]) > 0
     multiplier_sum = jnp.sum(own.multipliers, axis=1)
     margins = _margins(problem, w, planes)
     pull = jnp.where(slots, (terms.ridge * multiplier_sum)[:, None], 0)

@@ -300,7 +300,7 @@ def restrict(
     if slots.shape[1] == 0:
         return terms, rows_at(sets, index)
     at = index[:, None]
-    part = jax.tree.map(lambda leaf: leaf[at, slots], sets._replace(gram=sets.losses))
+    part = jax.tree.map(lambda leaf: leaf[at, slots], sets._replace(gram=None))
     real = (slots > 0) | (jnp.arange(slots.shape[1]) == 0)[None]
     part = part._replace(occupied=part.occupied & real)
     columns = (slots[:, :, None], slots[:, None, :]) if sets.gram.shape[1] else ()
