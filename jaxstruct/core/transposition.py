@@ -138,17 +138,19 @@ def _difference_seen(
     parts: tuple[Partial, Partial, Partial, Partial],
     zero_weights: PyTree,
     x: PyTree,
-    pair: PyTree,
-) -> PyTree:
-    """A_x delta Psi(y) of one example, whose scores are inner products with delta Psi(y).
+    y_true: PyTree,
+    y: PyTree,
+) -> tuple[PyTree, Array]:
+    """(A_x delta Psi(y) of one example, [2] the scores of y_true and y at it).
 
-    Args:
-      pair: [2] y_true and y.
+    Scores at it are inner products with delta Psi(y).
     """
-    potentials, gram_action, _, combine = parts
+    potentials, gram_action, plane_scores, combine = parts
     theta = zero_potentials(potentials, zero_weights, x)
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
     dtype = jnp.result_type(*linear_leaves(theta))
-    return gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
+    seen = gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
+    return seen, plane_scores(seen, pair)
 
 
 def plane_gram(
@@ -163,10 +165,8 @@ def plane_gram(
 
     parts: (potentials, gram_action, plane_scores, combine).
     """
-    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
-    seen = _difference_seen(parts, zero_weights, x, pair)
-    one = jax.tree.map(lambda leaf: leaf[None], y_true)
-    return parts[2](seen, one)[0] - parts[2](seen, outputs)
+    seen, own = _difference_seen(parts, zero_weights, x, y_true, y)
+    return own[0] - parts[2](seen, outputs)
 
 
 def gram_columns(gram: Partial, x: PyTree, y_true: PyTree, y: PyTree) -> tuple[Array, Callable]:
@@ -182,9 +182,7 @@ def gram_columns(gram: Partial, x: PyTree, y_true: PyTree, y: PyTree) -> tuple[A
         squared = jax.vmap(gram)(x, y_true, one, y)[:, 0]
         return squared, lambda outputs: jax.vmap(gram)(x, y_true, outputs, y)
     parts, zero = gram.args
-    pair = jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1), y_true, y)
-    seen = jax.vmap(partial(_difference_seen, parts, zero))(x, pair)
-    own = jax.vmap(parts[2])(seen, pair)
+    seen, own = jax.vmap(partial(_difference_seen, parts, zero))(x, y_true, y)
     return own[:, 0] - own[:, 1], lambda outputs: own[:, :1] - jax.vmap(parts[2])(seen, outputs)
 
 
