@@ -148,7 +148,7 @@ def loss_of(problem: Problem, terms: Penalty, y_true: PyTree, y: PyTree) -> Arra
 
 def _scores_of_both(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> Array:
     """[2] F(y_i) and F(y), by one program for both: half the kernels of one for each."""
-    both = jax.tree.map(lambda a, b: jnp.stack([a.astype(b.dtype), b]), output_of(y_true), y)
+    both = jax.tree.map(lambda a, b: jnp.stack([a, b]), output_of(y_true), y)
     return jax.vmap(problem.model.score, (None, 0))(theta, both)
 
 
