@@ -133,6 +133,11 @@ def allowed_slots(blocks: Blocks) -> Array:
     return blocks.sets.occupied & (planes[None] | capped(blocks)[:, None])
 
 
+def of_planes(z: Array) -> Array:
+    """[N, K] without slot 0, by a choice, which is no kernel of its own as writing a column is."""
+    return jnp.where(jnp.arange(z.shape[1]) > 0, z, 0)
+
+
 def project(v: Array, allowed: Array, total: Array, stiffness: Array) -> Array:
     """[K] argmin_b |b - v|^2 / 2 + (1'b - total)-term: b = max(v - lambda, 0) on allowed slots.
 
@@ -176,7 +181,7 @@ def evaluate(
 ) -> Iterate:
     """The iterate at w: its proximal multipliers and phi."""
     b = proximal(blocks, beta, h)
-    multiplier_sum = jnp.sum(jnp.where(jnp.arange(b.shape[1]) > 0, b, 0), axis=1)
+    multiplier_sum = jnp.sum(of_planes(b), axis=1)
     moved = jnp.sum((b - beta) ** 2, axis=1) / (2 * blocks.sigma)
     envelope = jnp.sum(jnp.sum(b * h, axis=1) - blocks.ridge * multiplier_sum**2 / 2 - moved)
     return Iterate(w, span, h, b, summed(blocks, jnp.sum(span * images) / 2 + envelope))
@@ -184,7 +189,7 @@ def evaluate(
 
 def residual_of(problem: Problem, blocks: Blocks, now: Iterate) -> Residual:
     """e_0 = Phi (b - span) and its image."""
-    multipliers = (now.b - now.span).at[:, 0].set(0)
+    multipliers = of_planes(now.b - now.span)
     e0 = multiples(problem, blocks, multipliers)
     return Residual(multipliers, images_of(problem, e0, blocks))
 
@@ -286,7 +291,7 @@ def _newton_step(
 ) -> Iterate:
     """One Newton step with backtracking on phi; the line costs no further potentials."""
     free = (now.b > 0) & allowed_slots(blocks)
-    change = _newton_direction(problem, blocks, free, e0).at[:, 0].set(0)
+    change = of_planes(_newton_direction(problem, blocks, free, e0))
     direction = multiples(problem, blocks, change)
     slope_image = images_of(problem, direction, blocks)
     slope = -summed(blocks, jnp.sum(e0.multipliers * slope_image))
@@ -350,8 +355,7 @@ def _ascend(problem: Problem, blocks: Blocks, beta: Array, b: Array) -> tuple[Ar
 
     D never falls, however early Newton stopped.
     """
-    change = (b - beta).at[:, 0].set(0)
-    old = beta.at[:, 0].set(0)
+    change, old = of_planes(b - beta), of_planes(beta)
     image, moved = jax.lax.map(  # of both by one loop: compiled once
         lambda z: images_of(problem, multiples(problem, blocks, z), blocks),
         jnp.stack([old, change]),
@@ -364,7 +368,7 @@ def _ascend(problem: Problem, blocks: Blocks, beta: Array, b: Array) -> tuple[Ar
     slope, curvature = summed(blocks, (slope, curvature))
     tiny = jnp.finfo(b.dtype).tiny
     t = jnp.where(slope > 0, jnp.clip(slope / jnp.maximum(curvature, tiny), 0, 1), 0)
-    new = jnp.where(t == 1, b.at[:, 0].set(0), old + t * change)
+    new = jnp.where(t == 1, of_planes(b), old + t * change)
     return new, jnp.sum(new * (image + t * moved), axis=1), t
 
 
