@@ -251,11 +251,14 @@ def images_of(data: Data) -> Array:
     return jnp.asarray(data.words.pixels.reshape(-1, HEIGHT, WIDTH), jnp.float32)
 
 
-def _first(setting: Setting, problem: js.Problem, seed: int) -> PyTree:
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _first(shape: Shape, decay: float, problem: js.Problem, seed: int) -> tuple[PyTree, PyTree]:
+    """The parameters and the state of AdamW before the first step."""
     one, two = jax.random.split(jax.random.key(seed))
     weights = dict(problem.initial_weights)
     weights["emissions"] = 0.05 * jax.random.normal(two, weights["emissions"].shape)
-    return {"network": first_parameters(one, setting.shape), "chain": weights}
+    parameters = {"network": first_parameters(one, shape), "chain": weights}
+    return parameters, _optimiser(decay).init(parameters)
 
 
 def _rates(setting: Setting, steps: int) -> np.ndarray:
@@ -282,8 +285,7 @@ def train(
     """
     start, processor = time.perf_counter(), time.process_time()
     problem = head_problem(setting.head, setting.shape.hidden)
-    parameters = _first(setting, problem, seed)
-    state = _optimiser(setting.decay).init(parameters)
+    parameters, state = _first(setting.shape, setting.decay, problem, seed)
     rng, rows = np.random.default_rng(seed), min(setting.batch, len(chosen))
     count = len(chosen) // rows
     rates, key = _rates(setting, setting.epochs * count), jax.random.key(seed + 1)

@@ -12,7 +12,7 @@ from experiments.neural_handwriting import training
 from experiments.neural_handwriting.command import Options
 from experiments.neural_handwriting.training import Moves, Shape, dropped, moved
 from experiments.tasks.handwriting import Data, fold_splits, load
-from tests.experiments.handwriting_cases import random_words, write_letter_data
+from tests.experiments.handwriting_cases import C, random_words, write_letter_data
 from tests.experiments.scripts import QUIET
 
 
@@ -23,7 +23,7 @@ def options(tmp_path_factory) -> Options:
     return Options(
         letter_data=str(folder / "letter.data"), folds=2, machines=("linear", "chain_log_loss"),
         epochs=30, rate=0.03, decay=1e-4, drop=0.0, hidden=16, channels=4, shift=0.0, slant=0.0,
-        batch=4, picture_words=4,
+        batch=4, picture_words=4, c_over_n=C,
         output=str(folder / "out"), **QUIET,
     )  # fmt: skip
 
