@@ -22,7 +22,7 @@ from experiments.machines.reference.working_set_dual import WorkingSetDual
 from experiments.open_questions.data_sets import DATA_SETS, Split, string_kernels
 from experiments.tasks import string_pairs
 from jaxstruct.core.problem import joint_feature
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, Formulation, penalty_numbers
 
 MARGINS = ("svm1_margin", "svm2_margin")
@@ -60,15 +60,16 @@ def listed(name: str, seed: int, n: int, dtype: str) -> Listed:
 def of_split(split: Split) -> Listed:
     """Of a structure that lists its outputs and has w in orthonormal coordinates."""
     problem, (x, y) = split.problem, split.train
-    outputs = jax.vmap(problem.oracles.all_outputs)(y)  # the true one first
 
-    def planes(x: PyTree, y: PyTree) -> PyTree:
-        features = jax.vmap(lambda each: joint_feature(problem, x, each))(y)
-        return jax.tree.map(lambda leaf: leaf[:1] - leaf[1:], features)
+    def planes_and_losses(x: PyTree, y: PyTree) -> tuple[PyTree, Array]:
+        outputs = problem.oracles.all_outputs(y)  # the true one first
+        features = jax.vmap(lambda each: joint_feature(problem, x, each))(outputs)
+        planes = jax.tree.map(lambda leaf: leaf[:1] - leaf[1:], features)
+        return planes, jax.vmap(problem.model.loss, (None, 0))(y, outputs)
 
-    leaves = jax.tree.leaves(jax.jit(jax.vmap(planes))(x, outputs))
-    rows = [np.asarray(leaf, np.float64).reshape(-1, leaf[0, 0].size) for leaf in leaves]
-    losses = np.asarray(jax.vmap(jax.vmap(problem.model.loss, (None, 0)))(y, outputs))[:, 1:]
+    planes, every = jax.tree.map(np.asarray, jax.jit(jax.vmap(planes_and_losses))(x, y))
+    leaves, losses = jax.tree.leaves(planes), every[:, 1:]
+    rows = [leaf.astype(np.float64).reshape(-1, leaf[0, 0].size) for leaf in leaves]
     n, wrong = losses.shape
     gram, examples = sum(part @ part.T for part in rows), np.repeat(np.arange(n), wrong)
     return Listed(np.asarray(gram), losses.ravel().astype(float), examples)

@@ -46,7 +46,8 @@ def test_exponents_are_those_of_planted_power_laws() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_every_choice_ends_at_the_optimum_of_fit(formulation: str) -> None:
-    split = DATA_SETS["digits"].draw(0, (8, 0, 0), "float32")
+    n = 12  # as many as in the run of the command below, for its programs
+    split = DATA_SETS["digits"].draw(0, (n, 0, 0), "float32")
     data = choice.of_split(split)
     solution = fit(split.problem, *split.train, formulation, 4.0, tolerance=1e-4)
     for rule in choice.RULES:
@@ -57,7 +58,7 @@ def test_every_choice_ends_at_the_optimum_of_fit(formulation: str) -> None:
         assert found["dual"] <= solution.primal * (1 + 1e-6), rule
         assert found["support"] <= found["constraints"] <= len(data.losses)
         if rule in ("worst block", "all blocks"):
-            assert found["calls"] == 8 * found["qps"]
+            assert found["calls"] == n * found["qps"]
         elif rule != f"{choice.K_BEST} best":
             assert found["constraints"] == found["qps"] <= found["calls"]
 
