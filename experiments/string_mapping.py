@@ -15,6 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -36,6 +37,7 @@ from experiments.machines.kernel_dependency_estimation import (
 from experiments.tasks.string_pairs import NOISES, SHORT, Kernels, draw_pairs, inputs_on, kernels_of
 from jaxstruct import Problem, Settings, Solution, Status, fit, predict
 from jaxstruct.core.sizes import size_class
+from jaxstruct.core.types import Array
 from jaxstruct.strings import KernelCandidates, kernel_candidates
 
 MACHINES = {"SVM2": "svm2", "SVM2 Δs": "svm2_slack", "SVM2 Δm": "svm2_margin"}
@@ -91,12 +93,16 @@ def _training(kernels: Kernels, train: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def _gaussian(gram: np.ndarray, sigma: float) -> np.ndarray:
     """The Gaussian of the distance in the kernel's feature space (Weston et al. 2003, 5.1)."""
-    values = jnp.asarray(gram)
+    return np.asarray(_gaussian_of(gram, sigma), float)
+
+
+@jax.jit
+def _gaussian_of(values: Array, sigma: Array) -> Array:
     own = jnp.diagonal(values)
     distances = jnp.maximum(
         own[:, None] - 2 * values + own[None], 0
     )  # rounding makes some negative
-    return np.asarray(jnp.exp(-distances / (2 * jnp.asarray(sigma, values.dtype) ** 2)), float)
+    return jnp.exp(-distances / (2 * jnp.asarray(sigma, values.dtype) ** 2))
 
 
 def _by_neighbours(
