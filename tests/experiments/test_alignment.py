@@ -13,7 +13,7 @@ from jaxstruct import Status
 from tests.experiments.scripts import QUIET, options_of, stop_after, strict_json
 
 options = options_of(
-    Options, sizes=("3",), samples=2, test_examples=10, epsilon=0.3, epsilons=("0.6", "0.3"),
+    Options, sizes=("3",), samples=2, test_examples=10, epsilon=0.5, epsilons=("0.9", "0.5"),
     epsilon_size=3, readings=("end:0.01",), gap_costs=("1",), oracle_batch=1,
 )  # fmt: skip
 
@@ -33,7 +33,7 @@ def test_every_training_is_there_and_certified(outcome):
     assert {row["gap_costs"][0] for row in part(outcome, "generative")} == {0.2}
     errors = [row["test_error"] for row in part(outcome, "table")]
     assert np.mean(errors) < 50  # chance takes a decoy in 91 % of the cases
-    same = [row["primal"] for row in part(outcome, "epsilon") if row["epsilon"] == 0.3]
+    same = [row["primal"] for row in part(outcome, "epsilon") if row["epsilon"] == 0.5]
     assert same == [row["primal"] for row in part(outcome, "table")]
 
 

@@ -12,13 +12,13 @@ from tests.experiments.scripts import options_of
 DRAWING = Drawing(10, 16, 3, 12, 4, 0.4, 2, 0.9)
 options = options_of(
     Options, graphs=8, fewest=12, most=12, topics=3, vocabulary=12, words=4, focus=0.3, citations=2,
-    homophily=0.95, training=("logistic", "svm"), prediction=("reweighted",),
+    homophily=0.95, training=("independent", "svm"), prediction=("reweighted",),
 )  # fmt: skip
 
 
 def test_links_help(outcome: common.Outcome) -> None:
     alone, joined = outcome.numbers["rows"]
-    assert (alone["training"], joined["training"]) == ("logistic", "svm")
+    assert (alone["training"], joined["training"]) == ("independent", "svm")
     assert joined["test_errors"]["reweighted"] < alone["test_errors"]["reweighted"]
     assert joined["equal_links"]["reweighted"] > alone["equal_links"]["reweighted"]
 
