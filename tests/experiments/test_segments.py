@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from experiments import segments as command
 from experiments.corpora.conll2002 import Conll2002
 from jaxstruct.data.conll import Sentence
+from tests.estimators.cases import SEGMENTS
 from tests.experiments.scripts import QUIET, strict_json
 from tests.segments.cases import names, tagged
 
 
-def corpus(n):
-    sentences, spans = names(n)
+def corpus():
+    sentences, spans = names()
     return tuple(
         Sentence(tuple(token["word"] for token in one), (), tuple(labels))
         for one, labels in zip(sentences, tagged(sentences, spans), strict=True)
     )
 
 
+def features(sentences):
+    return [[{"word": word, "upper": word[0].isupper()} for word in each.words]
+            for each in sentences]  # fmt: skip
+
+
 @pytest.mark.thorough
 def test_a_chain_and_segments_find_the_names(tmp_path):
+    """With the features of the tests of estimators, whose programs serve the segments."""
     options = command.Options(
-        output=str(tmp_path), methods=("chain", "phrases"), c_over_n=0.1, test_sentences=4,
-        **QUIET,
-    )  # fmt: skip
+        output=str(tmp_path), methods=("chain", "phrases"), c_over_n=0.1, **QUIET
+    )
     with pytest.MonkeyPatch.context() as patch:
-        made = Conll2002(corpus(12), corpus(4), corpus(6))
+        made = Conll2002(*[corpus()] * 3)
         patch.setattr(command, "load_conll2002", lambda *_: made)
+        patch.setattr(command, "token_mappings", features)
+        patch.setattr(command, "PHRASES", SEGMENTS["phrases"])
+        prepare = partial(command.segments.prepare, **SEGMENTS)
+        patch.setattr(command.segments, "prepare", prepare)
         outcome = command.run(options)
     rows = outcome.numbers["rows"]
     assert [row["method"] for row in rows] == ["chain", "phrases"]
