@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from experiments import command_module
+from experiments.lib import plots
 from tests.experiments.corpora.conftest import register, require_corpus, server  # noqa: F401
 from tests.experiments.scripts import kept_settings, strict_json
 
@@ -14,6 +15,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "outcome" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.thorough)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def formats(request):
+    """Pictures are drawn in one format: `lib/test_plots.py` draws them in each."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name != "test_plots.py":
+            patch.setattr(plots, "UNDATED", {"png": {"Software": None}})
+        yield
 
 
 @pytest.fixture(scope="module")
