@@ -50,7 +50,8 @@ def test_ctrl_c_keeps_the_trainings_that_are_done(tmp_path, monkeypatch):
 
     monkeypatch.setattr(digits, "fitted", two_and_no_more)
     options = Options(  # as many examples as in a quick run of `reproduce`, for its programs
-        formulations=("svm1",), examples=200, tolerance=0.1, output=str(tmp_path), **QUIET
+        formulations=("svm1",), c_over_n=("0.1", "1"), examples=200, tolerance=0.1,
+        output=str(tmp_path), **QUIET,
     )  # fmt: skip
     with pytest.raises(common.Stopped, match="digits.stopped.json"):
         digits.run(options)

@@ -43,11 +43,10 @@ def test_it_finds_the_optimum_of_the_quadratic_program(x64, formulation, C):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("formulation", ["svm1", "svm2"])
-def test_crammer_and_singers_machine_is_the_quadratic_programs(x64, formulation):
+def test_crammer_and_singers_machine_is_the_quadratic_programs(x64):
     for C in (1.0, 30.0):
-        objective, _ = crammer_singer_optimum(formulation, X, Y, K, C)
-        found = js.fit(make(), X, Y, formulation, C, tolerance=1e-9)
+        objective, _ = crammer_singer_optimum("svm1", X, Y, K, C)
+        found = js.fit(make(), X, Y, "svm1", C, tolerance=1e-9)
         assert found.primal == pytest.approx(objective, rel=1e-8)
         assert found.dual == pytest.approx(objective, rel=1e-8)
 
