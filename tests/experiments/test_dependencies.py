@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from experiments import dependencies as command
 from experiments.corpora.gum_dependencies import GumDependencies
-from jaxstruct.data.conllu import Annotated
 from tests.dependencies.test_encoding import english
 from tests.estimators.cases import ARCS
 from tests.experiments.scripts import QUIET
 
 
-class Sentence(Annotated):
-    @property
-    def tokens(self):
-        return [{"word": w, "tag": t} for w, t in zip(self.words, self.tags, strict=True)]
-
-
 def annotated():
     for tokens, tree in zip(*english(), strict=True):
-        words, tags = ([token[name] for token in tokens] for name in ("word", "tag"))
-        heads, relations = zip(*tree, strict=True)
-        yield Sentence(tuple(words), tuple(tags), tuple(tags), heads, relations)
+        (heads, relations), words = zip(*tree, strict=True), [token["word"] for token in tokens]
+        yield SimpleNamespace(words=words, tokens=tokens, heads=heads, relations=relations)
 
 
 @pytest.mark.thorough

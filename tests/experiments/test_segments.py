@@ -22,11 +22,6 @@ def corpus():
     )
 
 
-def features(sentences):
-    return [[{"word": word, "upper": word[0].isupper()} for word in each.words]
-            for each in sentences]  # fmt: skip
-
-
 @pytest.mark.thorough
 def test_a_chain_and_segments_find_the_names(tmp_path):
     """With the features of the tests of estimators, whose programs serve the segments."""
@@ -36,7 +31,7 @@ def test_a_chain_and_segments_find_the_names(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         made = Conll2002(*[corpus()] * 3)
         patch.setattr(command, "load_conll2002", lambda *_: made)
-        patch.setattr(command, "token_mappings", features)
+        patch.setattr(command, "token_mappings", lambda _: names()[0])
         patch.setattr(command, "PHRASES", SEGMENTS["phrases"])
         prepare = partial(command.segments.prepare, **SEGMENTS)
         patch.setattr(command.segments, "prepare", prepare)

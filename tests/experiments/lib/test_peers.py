@@ -31,7 +31,7 @@ def test_a_sparse_matrix_is_the_dense_one():
         np.testing.assert_array_equal(matrix.toarray(), np.pad(x, ((0, 0), (0, width - 6))))
 
 
-def _overlapping(n=40, d=6, k=4):
+def _overlapping(n=16, d=5, k=4):
     """Classes that no w parts: (x [n, d], y [n]), with a mean far from 0 for a bias to catch."""
     random = np.random.default_rng(1)
     y = np.arange(n, dtype=np.int32) % k
@@ -51,7 +51,7 @@ def test_linear_svc_has_the_optimum_of_our_objective(x64, C):
     """Its C is ours divided by n."""
     x, y = _overlapping()
     machine = linear_svc(C, 1e-10).fit(x, y)
-    problem = multiclass(6, 4, dtype="float64")
+    problem = multiclass(5, 4, dtype="float64")
     ours = fit(problem, x, y, "svm1_margin", C * len(y), tolerance=1e-8)
     theirs = _objective(machine.coef_, x, y, C)
     assert theirs == pytest.approx(ours.primal, rel=1e-6)
