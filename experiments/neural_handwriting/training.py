@@ -252,9 +252,9 @@ def images_of(data: Data) -> Array:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _first(shape: Shape, decay: float, problem: js.Problem, seed: int) -> tuple[PyTree, PyTree]:
+def _first(shape: Shape, decay: float, problem: js.Problem, key: Array) -> tuple[PyTree, PyTree]:
     """The parameters and the state of AdamW before the first step."""
-    one, two = jax.random.split(jax.random.key(seed))
+    one, two = jax.random.split(key)
     weights = dict(problem.initial_weights)
     weights["emissions"] = 0.05 * jax.random.normal(two, weights["emissions"].shape)
     parameters = {"network": first_parameters(one, shape), "chain": weights}
@@ -285,7 +285,8 @@ def train(
     """
     start, processor = time.perf_counter(), time.process_time()
     problem = head_problem(setting.head, setting.shape.hidden)
-    parameters, state = _first(setting.shape, setting.decay, problem, seed)
+    first = jax.random.key(seed)
+    parameters, state = _first(setting.shape, setting.decay, problem, first)
     rng, rows = np.random.default_rng(seed), min(setting.batch, len(chosen))
     count = len(chosen) // rows
     rates, key = _rates(setting, setting.epochs * count), jax.random.key(seed + 1)
