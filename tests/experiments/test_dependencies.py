@@ -21,19 +21,16 @@ def annotated():
 
 
 @pytest.mark.thorough
-def test_every_parser_is_measured(tmp_path):
+def test_every_parser_is_measured(tmp_path, monkeypatch):
     """With the features of the tests of estimators, whose programs serve here."""
-    with pytest.MonkeyPatch.context() as patch:
-        gum = GumDependencies(*[tuple(annotated())] * 3)
-        patch.setattr(command, "load_gum_dependencies", lambda _: gum)
-        prepare = partial(command.dependencies.prepare, **ARCS)
-        patch.setattr(command.dependencies, "prepare", prepare)
-        outcome = command.run(
-            command.Options(
-                output=str(tmp_path), methods=("svm",), trees=("projective",),
-                labels=True, epochs=5, c_over_n=10.0, **QUIET,
-            )
-        )  # fmt: skip
+    gum, prepare = GumDependencies(*[tuple(annotated())] * 3), command.dependencies.prepare
+    monkeypatch.setattr(command, "load_gum_dependencies", lambda _: gum)
+    monkeypatch.setattr(command.dependencies, "prepare", partial(prepare, **ARCS))
+    options = command.Options(
+        output=str(tmp_path), methods=("svm",), trees=("projective",), labels=True, c_over_n=10.0,
+        **QUIET,
+    )  # fmt: skip
+    outcome = command.run(options)
     rows = outcome.numbers["rows"]
     assert [row["method"] for row in rows] == ["svm"]
     assert all(row["uas"] == 100 and row["las"] == 100 for row in rows)

@@ -23,21 +23,19 @@ def corpus():
 
 
 @pytest.mark.thorough
-def test_a_chain_and_segments_find_the_names(tmp_path):
+def test_a_chain_and_segments_find_the_names(tmp_path, monkeypatch):
     """With the features of the tests of estimators, whose programs serve the segments."""
-    options = command.Options(
-        output=str(tmp_path), methods=("chain", "phrases"), c_over_n=0.1, **QUIET
+    made, prepare = Conll2002(*[corpus()] * 3), command.segments.prepare
+    monkeypatch.setattr(command, "load_conll2002", lambda *_: made)
+    monkeypatch.setattr(command, "token_mappings", lambda _: names()[0])
+    monkeypatch.setattr(command, "PHRASES", SEGMENTS["phrases"])
+    monkeypatch.setattr(command.segments, "prepare", partial(prepare, **SEGMENTS))
+    methods = ("chain", "phrases")
+    outcome = command.run(
+        command.Options(output=str(tmp_path), methods=methods, c_over_n=0.1, **QUIET)
     )
-    with pytest.MonkeyPatch.context() as patch:
-        made = Conll2002(*[corpus()] * 3)
-        patch.setattr(command, "load_conll2002", lambda *_: made)
-        patch.setattr(command, "token_mappings", lambda _: names()[0])
-        patch.setattr(command, "PHRASES", SEGMENTS["phrases"])
-        prepare = partial(command.segments.prepare, **SEGMENTS)
-        patch.setattr(command.segments, "prepare", prepare)
-        outcome = command.run(options)
     rows = outcome.numbers["rows"]
-    assert [row["method"] for row in rows] == ["chain", "phrases"]
+    assert tuple(row["method"] for row in rows) == methods
     assert all(row["testa_f1"] == row["testb_f1"] == 100 for row in rows)
     (path,) = (path for path in outcome.files if path.name == "segments.plot.json")
     shown = strict_json(path)["labels"]
