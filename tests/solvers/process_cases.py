@@ -23,14 +23,15 @@ import jax
 import numpy as np
 
 from jaxstruct import Ragged, Settings, Status, fit, fit_path, predict
-from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.processes import RefusedElsewhere
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.checkpoints import session as checkpoint_writer
 from jaxstruct.solvers.checkpoints.run_state import digest_of
 from jaxstruct.solvers.placement.mesh import deal
+from tests.solvers.cases import Case
 
-N, K, D, C = 40, 5, 3, 50.0
+N, K, D, C = 40, 4, 3, 50.0
 SHARDS, PROCESSES = 4, 2
 GROWN = Settings(
     variant="subspace", working_sets="grown", capacity=2, cached_sweeps=2, chunks=1,
@@ -42,6 +43,7 @@ RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(N, D))
 Y = (X @ RANDOM.normal(size=(D, K)) + RANDOM.normal(size=(N, K))).argmax(axis=1).astype(np.int32)
 WEIGHTS = RANDOM.choice([0.0, 0.5, 1.0], N)
+CASE = Case(X, Y, 1 - np.eye(K))
 
 
 def own_rows(sizes=None):
@@ -116,35 +118,33 @@ def full(folder):
     return numbers(solution)
 
 
-def sentences():
-    """Label sequences of which the last ten are long, in a bucket of their own."""
-    random = np.random.default_rng(1)
-    lengths = np.r_[random.integers(1, 6, 30), random.integers(20, 24, 10)]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    labels = random.integers(0, 3, offsets[-1]).astype(np.int32)
-    features = (random.normal(size=(offsets[-1], 4)) + np.eye(3, 4)[labels]).astype(np.float32)
-    return features, labels, offsets, lengths
+def rows():
+    """(their numbers of features, which these are, a case): the last ten have many."""
+    random, width = np.random.default_rng(1), 24
+    lengths = np.r_[random.integers(1, 6, 30), random.integers(20, width, 10)]
+    indices = [np.sort(random.permutation(width)[:length]) for length in lengths]
+    y, x = random.integers(0, K, N).astype(np.int32), np.zeros((N, width))
+    for own, row, label in zip(indices, x, y, strict=True):
+        row[own] = random.normal(size=len(own)) + (own % K == label)
+    return lengths, np.concatenate(indices).astype(np.int32), Case(x, y, CASE.loss)
 
 
 def buckets(folder):
-    """One process alone has long sequences: the other borrows one."""
-    solution, found = long_sentences(mesh())
-    assert len(solution.state.sets.outputs) > 1 and len(found) == len(solution.slack)
-    return numbers(solution)
-
-
-def long_sentences(mesh):
-    """(a training on sentences, what it predicts for those of this process)."""
-    features, labels, offsets, lengths = sentences()
+    """One process alone has long rows, in a bucket of their own: the other borrows one."""
+    lengths, indices, case = rows()
     own = np.arange(N)
     if jax.process_count() > 1:
         own = np.arange(15) if jax.process_index() == 0 else np.arange(15, N)
-    x, y = Ragged(features, offsets).take(own), Ragged(labels, offsets, -1).take(own)
-    problem = chain(4, 3, dtype="float64")
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    values = case.x[np.repeat(np.arange(N), lengths), indices]
+    x = Ragged(indices, offsets, case.x.shape[1]).take(own), Ragged(values, offsets).take(own)
+    problem = case.problem()
     problem = problem._replace(padding=dataclasses.replace(problem.padding, price=1))
-    options = {"settings": GROWN._replace(capacity=16), "tolerance": 1e-1, "mesh": mesh}
-    solution = fit(problem, chain_inputs(x), y, C=20.0, **options)
-    return solution, predict(problem, solution, chain_inputs(x))
+    options = {"settings": GROWN._replace(capacity=K), "tolerance": 1e-1, "mesh": mesh()}
+    solution = fit(problem, SparseFeatures(*x), case.y[own], C=20.0, **options)
+    assert len(solution.state.sets.outputs) > 1
+    assert len(predict(problem, solution, SparseFeatures(*x))) == len(solution.slack)
+    return numbers(solution)
 
 
 def paths(folder):

@@ -80,10 +80,9 @@ def test_two_processes_are_one_run_of_all_examples(name, of, x64, tmp_path):
         return
     assert whole["status"] == first["status"] and sum(counts) == process_cases.N
     if name == "buckets":
-        alone, _ = process_cases.long_sentences(None)
-        assert alone.dual <= first["primal"] * (1 + 1e-9)
-        assert first["dual"] <= alone.primal * (1 + 1e-9)
-    else:  # of sentences other ones are on a device
+        _, _, case = process_cases.rows()
+        assert first["dual"] <= case.optimum("svm1_margin", 20.0) <= first["primal"]
+    else:  # of rows of two lengths other ones are on a device
         # carriers of one gradient are named either way, and pairs of one violation step either way
         assert whole["added"] == first["added"]
         np.testing.assert_allclose(whole["duals"], first["duals"], rtol=1e-9)

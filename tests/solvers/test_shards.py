@@ -13,16 +13,16 @@ from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.placement import mesh as placement_mesh
 from jaxstruct.solvers.placement.mesh import deal
 from tests.lib.refusals import refused
-from tests.solvers import test_fit_in_blocks
+from tests.solvers import process_cases, test_exchange, test_fit_in_blocks
 from tests.solvers.cases import assert_of_case, flat, padded_rows, random_case, weighted_case
 from tests.solvers.test_buckets import bucketed
 from tests.solvers.test_fit_in_blocks import SUBSPACE
-from tests.solvers.test_resuming import assert_same_end, buckets, killed_again_and_again
+from tests.solvers.test_resuming import assert_same_end, killed_again_and_again
 
 N, K, C = 12, 4, 5.0
 WAYS = test_fit_in_blocks.WAYS | {
     "full": SUBSPACE._replace(variant="full"),
-    "enumerated, active": SUBSPACE._replace(working_sets="enumerated", active=3),
+    "enumerated, active": SUBSPACE._replace(working_sets="enumerated", active=3, cached_sweeps=1),
 }
 
 
@@ -34,13 +34,14 @@ def mesh_of(shards):
 
 def solved(case, shards, way="grown", formulation="svm1_margin", **options):
     options = {"tolerance": 1e-5, "settings": WAYS[way], "max_passes": 3000} | options
-    examples = bucketed(case, (7, 5))
+    grown = options["settings"].working_sets == "grown"
+    examples = bucketed(case, (7, 5)) if grown else (case.x, case.y)
     return fit(case.problem(), *examples, formulation, C, mesh=mesh_of(shards), **options)
 
 
 TRIED = [
     *((formulation, "grown", 2) for formulation in FORMULATIONS),
-    *(("svm2_slack", "enumerated, active", 4), ("svm1_margin", "full", 4)),
+    *(("svm2_slack", "enumerated, active", 4), ("svm1_margin", "full", 2)),
 ]
 """Each formulation, each kind of working sets."""
 
@@ -75,8 +76,9 @@ def test_the_dual_never_falls(x64):
 def test_kernels_have_no_coordinates(x64):
     case, formulation = random_case(5), "svm2_margin"
     machine = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
-    inputs, options = kernel_inputs(case.x @ case.x.T), {"settings": SUBSPACE, "tolerance": 1e-5}
-    found = fit(machine, inputs, case.y, formulation, C, mesh=mesh_of(2), **options)
+    given = machine, kernel_inputs(case.x @ case.x.T), case.y, formulation, C
+    options = {"settings": test_exchange.SETTINGS, "tolerance": 1e-5, "max_passes": 3000}
+    found = fit(*given, mesh=mesh_of(2), **options)
     assert found.status == Status.CONVERGED
     assert found.primal == pytest.approx(case.truth(formulation, C).objective, rel=1e-5)
 
@@ -87,7 +89,7 @@ def test_newton_steps_are_those_of_one_device(x64):
     given = case.problem(), case.x, case.y, "svm1_margin", 2000.0
     rounds = []
     for mesh, variant in ((None, "full"), (mesh_of(4), "full"), (mesh_of(4), "auto")):
-        settings = SUBSPACE._replace(variant=variant, working_sets="enumerated")
+        settings = process_cases.SETTINGS["full"]._replace(variant=variant)
         found = fit(*given, mesh=mesh, settings=settings, tolerance=1e-6)
         assert found.status == Status.CONVERGED
         assert found.primal == pytest.approx(case.optimum("svm1_margin", 2000.0), rel=2e-6)
@@ -98,7 +100,7 @@ def test_newton_steps_are_those_of_one_device(x64):
 
 
 def test_starts_paths_and_checkpoints_go_between_meshes(x64, tmp_path):
-    """A solution of any mesh starts a run on any other, and a path of C on a mesh is a path."""
+    """A solution of a mesh or of none starts a run on either; a path of C on a mesh is a path."""
     case = random_case(7, sparse=True)
     first = solved(case, 2, checkpoint=tmp_path / "kept.npz", checkpoint_seconds=0.0)
     read = load_solution(tmp_path / "kept.npz", case.problem())
@@ -114,19 +116,18 @@ def test_starts_paths_and_checkpoints_go_between_meshes(x64, tmp_path):
     batches = SUBSPACE._replace(oracle_batch=3, group=1)
     alone = fit(*given, settings=batches, tolerance=1e-5, max_passes=3000)
     for start in (first, alone):
-        once = solved(case, 4, start=start, max_passes=1)
+        once = solved(case, 2, start=start, max_passes=1)
         assert once.dual >= start.dual * (1 - 1e-9)
         assert once.primal <= start.primal * (1 + 1e-4)
         once = fit(*given, settings=batches, start=start, max_passes=1)
         assert once.dual >= start.dual * (1 - 1e-9)
 
 
-def test_killed_and_resumed_on_a_mesh(tmp_path, monkeypatch):
+def test_killed_and_resumed_on_a_mesh(x64, tmp_path, monkeypatch):
     """Bit by bit what a run is that nobody killed."""
-    settings = SUBSPACE._replace(capacity=8)
 
     def train(shards=2, **more):
-        return buckets(settings=settings, mesh=mesh_of(shards), **more)
+        return solved(random_case(3, sparse=True), shards, **more)
 
     whole = train()
     found = killed_again_and_again(train, tmp_path / "run.npz", monkeypatch)
@@ -153,10 +154,10 @@ def test_what_a_solution_is_used_for(x64):
 @pytest.mark.smoke
 def test_working_sets_grow(x64):
     """Two slots at first, so that every run must widen them."""
-    case = random_case(2, sparse=True)
-    solution = solved(case, 4, settings=SUBSPACE._replace(capacity=2))
-    assert solution.statistics.capacity > 2
-    assert solution.primal == pytest.approx(case.truth("svm1_margin", C).objective, rel=1e-5)
+    solution = process_cases.train(tolerance=1e-5, max_passes=3000)
+    given = "svm1_margin", process_cases.C, process_cases.WEIGHTS
+    assert process_cases.GROWN.capacity == 2 < solution.statistics.capacity
+    assert solution.primal == pytest.approx(process_cases.CASE.optimum(*given), rel=1e-5)
 
 
 def test_a_second_training_compiles_nothing(x64):
