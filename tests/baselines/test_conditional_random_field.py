@@ -280,10 +280,10 @@ def test_with_a_linear_kernel_it_is_the_linear_field(x64: None) -> None:
 
 def test_kernel_logistic_regression_with_class_features(x64: None) -> None:
     random = np.random.default_rng(3)
-    x, new = random.normal(size=(12, 4)), random.normal(size=(6, 4))
+    x, new = random.normal(size=(12, 12)), random.normal(size=(6, 12))  # weights of one shape
     y = np.arange(12) % 3
     features = random.normal(size=(3, 2))
-    plain = multiclass(4, 3, output_features=features, dtype="float64")
+    plain = multiclass(12, 3, output_features=features, dtype="float64")
     options = dict(tolerance=1e-8)
     best = fit_random_field(plain, x, y, C, **options)
     problem = kernel_multiclass(12, 3, output_features=features, dtype="float64")

@@ -179,10 +179,9 @@ def test_a_kernel_of_tokens_is_its_explicit_features(name: str) -> None:
         np.testing.assert_allclose(own, want, atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_algorithm_1_as_printed_under_any_joint_kernel(seed: int) -> None:
+def test_algorithm_1_as_printed_under_any_joint_kernel() -> None:
     """alpha_iy counts the updates in which y was taken for y_i; w holds their sums, (3.6)."""
-    case, random = random_case(seed), np.random.default_rng(seed)
+    case, random = random_case(0), np.random.default_rng(0)
     x, rows = (random.integers(-2, 3, leaf.shape).astype(float) for leaf in (case.x, case.rows))
     pairs = [(i, y) for i, own in enumerate(case.lists) for y in own]
     J = np.asarray(gram_matrix(squared_sum, joint_pairs(x, rows, case.lists)), int)

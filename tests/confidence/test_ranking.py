@@ -200,14 +200,14 @@ def test_batches_are_split_so_that_a_call_stays_within_the_bytes(monkeypatch) ->
 
 
 def test_more_than_there_is_is_refused_before_anything_runs(monkeypatch) -> None:
-    given, outputs = case("chain"), ranked("chain").outputs[0]
+    chain, given, message = case("chain"), case("classes"), "of the longest inputs takes"
+    call, outputs = given[:3], ranked("classes").outputs[0]
     assert memory_limit() > 1e8
-    monkeypatch.setattr(batches, "memory_limit", lambda: 1000)
-    call, message = (given.problem, given.weights, given.inputs), "of the longest inputs takes"
+    monkeypatch.setattr(batches, "memory_limit", lambda: 10)
     traced = programs_traced()
-    refused(f"k_best: one {message}", js.confidence.k_best, *call, k=10**9)
+    refused(f"k_best: one {message}", js.confidence.k_best, *chain[:3], k=10**9)
     assert programs_traced() == traced  # its results alone are too large
-    refused(f"k_best: one {message}", js.confidence.k_best, *call, k=8)
+    refused(f"k_best: one {message}", js.confidence.k_best, *call, k=3)
     refused(f"marginals: one {message}", js.confidence.marginals, *call)
     refused(f"sample: one {message}", js.confidence.sample, *call, jax.random.key(0), NUMBER)
     refused(f"log_losses: one {message}", js.confidence.log_losses, *call, outputs)

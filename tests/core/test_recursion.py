@@ -98,12 +98,17 @@ def floats(tree):
     return jax.tree.leaves(tree)[:2]
 
 
+def ones(theta, y):
+    """[T, N] 1 where a position has the label, as an array of NumPy where y is one."""
+    return (y[:, None] == np.arange(N)[None]).astype(theta.states.dtype)
+
+
 def parts_of(theta, y):
     """The parts that an output uses, without those that are no potentials."""
     if not isinstance(theta, Labels):
-        return [jnp.asarray(y)]
-    own = jax.nn.one_hot(y, N, dtype=theta.states.dtype)
-    return [own, jnp.einsum("ti,tj->ij", own[:-1], own[1:])]
+        return [y]
+    own = ones(theta, y)
+    return [own, own[:-1].T @ own[1:]]
 
 
 def score(theta, y):
@@ -115,7 +120,11 @@ def raised(theta, y_true):
     """Delta is the number of the positions, or of the spans of y, that y_true has not."""
     if not isinstance(theta, Labels):
         return theta + 1 - y_true
-    return theta._replace(states=theta.states + 1 - jax.nn.one_hot(y_true, N))
+    return theta._replace(states=theta.states + 1 - ones(theta, y_true))
+
+
+def all_parts(theta, outputs):
+    return list(map(np.stack, zip(*(parts_of(theta, y) for y in outputs), strict=True)))
 
 
 def by_list(theta, parts):
@@ -147,7 +156,7 @@ def test_all_answers_are_those_of_the_list(x64, case, dtype):
     lists = [outputs_of(theta) for theta in thetas]
     true = np.stack([every[n % len(every)] for n, every in enumerate(lists)])
     call = jax.vmap(partial(answers, recursion, max(map(len, lists)) + 2))
-    every = jax.tree.map(lambda *rows: jnp.stack(rows), *thetas)
+    every = jax.tree.map(lambda *rows: np.stack(rows), *thetas)
     found = jax.tree.map(np.asarray, jax.jit(call)(every, true))
     for n, (theta, outputs) in enumerate(zip(thetas, lists, strict=True)):
         one = jax.tree.map(lambda leaf, n=n: leaf[n], found)
@@ -156,7 +165,7 @@ def test_all_answers_are_those_of_the_list(x64, case, dtype):
 
 def check(theta, outputs, y, found, same):
     best, (ranked, scores), mean, (loss, slope), margin, (augmented, there) = found
-    parts = [np.asarray(leaf) for leaf in jax.vmap(partial(parts_of, theta))(outputs)]
+    parts = all_parts(theta, outputs)
     F = by_list(theta, parts)
     listed, total = listed_of(outputs, F), logsumexp(F)
     (true,) = listed.places(0, y.reshape(1, -1))
@@ -183,7 +192,7 @@ def check(theta, outputs, y, found, same):
 def test_samples_are_those_of_the_list(case):
     (recursion, outputs_of), theta, draws = CASES[case], drawn_theta(case, 2), 20_000
     outputs = outputs_of(theta)
-    F = by_list(theta, list(map(np.asarray, jax.vmap(partial(parts_of, theta))(outputs))))
+    F = by_list(theta, all_parts(theta, outputs))
     sample = partial(recursion.inference(score).sample, jax.tree.map(jnp.asarray, theta))
     found = jax.jit(jax.vmap(sample))(jax.random.split(jax.random.key(0), draws))
     check_samples(listed_of(outputs, F), found[None], freedom=len(F) - 2)
