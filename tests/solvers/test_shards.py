@@ -18,6 +18,7 @@ from tests.solvers.cases import assert_of_case, flat, padded_rows, random_case, 
 from tests.solvers.test_buckets import bucketed
 from tests.solvers.test_fit_in_blocks import SUBSPACE
 from tests.solvers.test_resuming import assert_same_end, killed_again_and_again
+from tests.solvers.test_size_classes import compiled  # noqa: F401
 
 N, K, C = 12, 4, 5.0
 WAYS = test_fit_in_blocks.WAYS | {
@@ -73,12 +74,15 @@ def test_the_dual_never_falls(x64):
         assert len(duals) > 3 and (fall >= -1e-10 * np.abs(duals[-1])).all()
 
 
-def test_kernels_have_no_coordinates(x64):
+def test_kernels_have_no_coordinates(x64, compiled):  # noqa: F811
+    """Sets without Gram blocks lie where programs leave them: no program compiles twice."""
     case, formulation = random_case(5), "svm2_margin"
     machine = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
     given = machine, kernel_inputs(case.x @ case.x.T), case.y, formulation, C
     options = {"settings": test_exchange.SETTINGS, "tolerance": 1e-5, "max_passes": 3000}
+    compiled.clear()
     found = fit(*given, mesh=mesh_of(2), **options)
+    assert len([name for name in compiled if "on_shards" in name]) <= 2
     assert found.status == Status.CONVERGED
     assert found.primal == pytest.approx(case.truth(formulation, C).objective, rel=1e-5)
 

@@ -15,6 +15,7 @@ the host, and plans for these; a few numbers of every example are the same on al
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -262,10 +263,13 @@ class Shards(OneDevice):
         def place(leaf: AnyArray) -> Array:
             if np.ndim(leaf) == 0:
                 return self._on_all(leaf)
-            if not self.processes.several:
-                return jax.device_put(leaf, self._sharding)
             if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
                 return leaf  # it is there
+            if not np.size(leaf):
+                rows = self.mesh.size * len(leaf) // len(self._own)
+                return self.zeros((rows, *leaf.shape[1:]), leaf.dtype)
+            if not self.processes.several:
+                return jax.device_put(leaf, self._sharding)
             own = np.split(np.asarray(leaf), len(self._own))
             parts = list(map(jax.device_put, own, self._own))
             shape = (self.mesh.size * own[0].shape[0], *own[0].shape[1:])
@@ -286,6 +290,8 @@ class Shards(OneDevice):
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Zeros over the rows of all, on their shards, which a program can take over."""
+        if not math.prod(shape):  # XLA returns it on all devices: from elsewhere it compiles anew
+            return self._on_all(np.zeros(shape, dtype))
         own = (shape[0] // self.mesh.size, *shape[1:])
         parts = []
         for device in self._own:
