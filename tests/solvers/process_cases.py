@@ -38,6 +38,7 @@ GROWN = Settings(
     synchronisations=1,
     oracle_batch=4, group=2,
 )  # fmt: skip
+ENUMERATED = GROWN._replace(working_sets="enumerated")
 SETTINGS = {"grown": GROWN, "full": GROWN._replace(variant="full", capacity=4)}
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(N, D))
@@ -140,7 +141,7 @@ def buckets(folder):
     x = Ragged(indices, offsets, case.x.shape[1]).take(own), Ragged(values, offsets).take(own)
     problem = case.problem()
     problem = problem._replace(padding=dataclasses.replace(problem.padding, price=1))
-    options = {"settings": GROWN._replace(capacity=K), "tolerance": 1e-1, "mesh": mesh()}
+    options = {"settings": ENUMERATED, "tolerance": 1e-1, "mesh": mesh()}
     solution = fit(problem, SparseFeatures(*x), case.y[own], C=20.0, **options)
     assert len(solution.state.sets.outputs) > 1
     assert len(predict(problem, solution, SparseFeatures(*x))) == len(solution.slack)
