@@ -11,7 +11,6 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.buckets import rows_at
-from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.contract import of_planes
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack import sweeps as sweep_programs
@@ -279,12 +278,8 @@ class Whole:
     def swept(self, most):
         """(w, multipliers, last_used) after at most so many sweeps."""
         plan = Plan((self.orders,), self.groups, np.int32(most), self.none, np.int32(7))
-        given = self.problem, self.task, self.state.sets, self.none
-        scratch = SweepBuffers().take(*given, jnp.zeros)
-        return sweeps_program(
-            self.problem, self.options, self.task, self.state.weights, self.state.sets,
-            plan, scratch,
-        )[:3]  # fmt: skip
+        given = self.options.fading, self.task, self.state.weights, self.state.sets, plan
+        return _faded(self.problem, self.options, *given)[:3]
 
     def passed(self, count):
         """(w, multipliers, predicted gains) of so many passes, one call each."""
@@ -316,9 +311,9 @@ def test_sweeps_are_passes_one_after_the_other(x64, most):
 
 def test_one_program_serves_every_number_of_sweeps(x64):
     start = Whole()
-    one, before = start.swept(1), programs_traced()
+    one, before = start.swept(1), _faded._cache_size()
     twenty = start.swept(MOST_SWEEPS)
-    assert programs_traced() == before
+    assert _faded._cache_size() == before
     assert np.max(np.abs(flat(twenty[0]) - flat(one[0]))) > 1e-3
 
 

@@ -131,11 +131,12 @@ def test_joint_features_of_a_kernel_have_the_joint_kernel_as_inner_product(x64, 
     problem, inputs = kernel(case)
     rows = np.eye(4) if case.output_features is None else case.output_features
     joint = np.einsum("ij,yz->iyjz", case.x @ case.x.T, rows @ rows.T)
-    for i, y in ((0, 0), (1, 3), (11, 2)):
-        x = jax.tree.map(lambda leaf: leaf[i], inputs)  # noqa: B023
-        weights = joint_feature(problem, x, np.int32(y))
-        scores = jax.vmap(problem.model.potentials, (None, 0))(weights, inputs)
-        np.testing.assert_allclose(scores, joint[i, y], atol=1e-12)
+    def scores(x, y):
+        return jax.vmap(problem.model.potentials, (None, 0))(joint_feature(problem, x, y), inputs)
+
+    rows, labels = np.array([0, 1, 11]), np.array([0, 3, 2], np.int32)
+    found = jax.jit(jax.vmap(scores))(jax.tree.map(lambda leaf: leaf[rows], inputs), labels)
+    np.testing.assert_allclose(found, joint[rows, labels], atol=1e-12)
 
 
 FALSE_ONCE = [
