@@ -111,10 +111,11 @@ def hard(folder):
 
 def full(folder):
     """Newton steps over the working sets of all, resumed in the middle."""
-    solution = train("full", tolerance=1e-6, checkpoint=folder / "full_run.npz")
+    options = {"way": "full", "tolerance": 1e-6, "max_passes": 6}
+    solution = train(**options, checkpoint=folder / "full_run.npz")
     path = folder / "newton.npz"
-    assert _killed(path, 5, way="full", checkpoint_seconds=0.0, tolerance=1e-6) is None
-    again = train("full", tolerance=1e-6, checkpoint=path, resume=True)
+    assert _killed(path, 3, checkpoint_seconds=0.0, **options) is None
+    again = train(**options, checkpoint=path, resume=True)
     assert solution.state.span is not None and everything(again) == everything(solution)
     return numbers(solution)
 
