@@ -139,10 +139,10 @@ def case_for(formulation: str, **options: object) -> Case:
     return random_case(separable=formulation == "svm0", **options)
 
 
-def weighted_case(formulation: str) -> tuple[Case, np.ndarray]:
+def weighted_case(formulation: str, n: int = 12) -> tuple[Case, np.ndarray]:
     """A sparse case and weights of its examples: whatever lies in a wrong place shows."""
     seed = list(FORMULATIONS).index(formulation)
-    case = case_for(formulation, seed=seed, sparse=True)
+    case = case_for(formulation, seed=seed, sparse=True, n=n)
     return case, np.random.default_rng(seed).choice([0.0, 0.3, 1.0, 2.5], len(case.y))
 
 

@@ -131,6 +131,7 @@ def test_joint_features_of_a_kernel_have_the_joint_kernel_as_inner_product(x64, 
     problem, inputs = kernel(case)
     rows = np.eye(4) if case.output_features is None else case.output_features
     joint = np.einsum("ij,yz->iyjz", case.x @ case.x.T, rows @ rows.T)
+
     def scores(x, y):
         return jax.vmap(problem.model.potentials, (None, 0))(joint_feature(problem, x, y), inputs)
 

@@ -23,8 +23,9 @@ from tests.solvers.cases import assert_optimal, flat, random_case, weighted_case
 from tests.solvers.test_size_classes import OUTPUT_TYPES, assert_one_optimum
 from tests.truth.quadratic_program import problem, slacks
 
-N, C = 12, 5.0
-SUBSPACE = Settings(variant="subspace", working_sets="grown", capacity=4, group=2, oracle_batch=4)
+N, C = 36, 5.0
+"""Of three blocks each has the shape of other tests' classes."""
+SUBSPACE = Settings(variant="subspace", working_sets="grown", capacity=4, group=16)
 WAYS = {
     "grown": SUBSPACE,
     "grown, active": SUBSPACE._replace(active=3),
@@ -46,17 +47,17 @@ def test_more_blocks_compile_nothing_more(x64):
 
 
 TRIED = [
-    *((formulation, "grown", 3) for formulation in FORMULATIONS),
-    *(("svm1_margin", "grown, active", 12), ("svm2_slack", "enumerated", 4)),
+    *((formulation, "grown") for formulation in FORMULATIONS),
+    *(("svm1_margin", "grown, active"), ("svm2_slack", "enumerated")),
 ]
 """Each formulation once, each way of working sets."""
 
 
-@pytest.mark.parametrize(("formulation", "way", "blocks"), thorough_after(8, TRIED))
-def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, blocks):
-    case, weights = weighted_case(formulation)
-    solution = solved(case, way, formulation, example_weights=weights, blocks=blocks)
-    assert solution.details.blocks == blocks
+@pytest.mark.parametrize(("formulation", "way"), thorough_after(8, TRIED))
+def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way):
+    case, weights = weighted_case(formulation, N)
+    solution = solved(case, way, formulation, example_weights=weights)
+    assert solution.details.blocks == 3
     assert_optimal(solution, case.truth(formulation, C, weights), 1e-5)
     if formulation != "svm0":  # whose weights are scaled
         of_case = formulation, case.psi(), case.loss[case.y], case.y, C, weights
@@ -67,7 +68,7 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, blocks
 @pytest.mark.parametrize("way", ["grown", "enumerated"])
 def test_the_dual_never_falls(x64, way):
     """Strongly coupled blocks: large C, one class in two, few inputs."""
-    case, duals = random_case(1, n=24, d=3), []
+    case, duals = random_case(1, n=48, d=3), []
     case = case._replace(x=np.pad(case.x, ((0, 0), (0, 2))))  # as wide as the others
     fit_in_blocks(
         case.problem(), case.x, case.y, "svm1_margin", 2000.0, blocks=4, tolerance=1e-4,
@@ -102,7 +103,7 @@ def test_one_block_is_the_run_of_fit(x64):
 @pytest.mark.thorough
 def test_planes_in_files_are_the_same_planes(x64, tmp_path):
     """With no room for any in memory; the files are gone at the end."""
-    case, seen = random_case(4), []
+    case, seen = random_case(4, n=N), []
 
     def watch(progress):
         seen.append(len(list(tmp_path.glob("*/planes_*"))))
@@ -115,14 +116,14 @@ def test_planes_in_files_are_the_same_planes(x64, tmp_path):
 
 
 def test_working_sets_grow(x64):
-    case = random_case(2)
+    case = random_case(2, n=N)
     solution = solved(case, settings=SUBSPACE._replace(capacity=2))
     assert solution.statistics.capacity > 2
     assert solution.primal == pytest.approx(case.optimum("svm1_margin", C), rel=1e-5)
 
 
 def test_kernels_have_no_coordinates(x64):
-    case = random_case(5)
+    case = random_case(5, n=N)
     machine = kernel_multiclass(N, 4, loss=case.loss, dtype="float64")
     found = fit_in_blocks(
         machine, kernel_inputs(case.x @ case.x.T), case.y, "svm1_margin", C, blocks=3,
@@ -133,17 +134,17 @@ def test_kernels_have_no_coordinates(x64):
 
 
 def test_a_run_that_is_stopped_is_certified(x64, capsys):
-    found = solved(random_case(3), callback=lambda progress: True, verbose=True)
+    found = solved(random_case(3, n=N), callback=lambda progress: True, verbose=True)
     assert found.status == Status.STOPPED and found.statistics.passes == 1
     assert np.isfinite(found.gap) and found.primal >= found.dual
     said = capsys.readouterr().err.splitlines()[0]
-    assert said == f"3 blocks of 12 examples; memory {found.details.memory}"
-    assert repr(found).startswith("Solution(status=STOPPED") and "12 examples" in str(found)
+    assert said == f"3 blocks of 36 examples; memory {found.details.memory}"
+    assert repr(found).startswith("Solution(status=STOPPED") and "36 examples" in str(found)
     assert len(found.trace.primal) == 1
 
 
 def test_as_many_blocks_as_the_bytes_ask_for(x64):
-    few, case = random_case(2, n=N), random_case(1, n=96)
+    few, case = random_case(2), random_case(1, n=96)
     one, _ = solved(few, block_bytes=2**28, blocks=None, max_passes=1).details
     blocks, parts = solved(case, block_bytes=20_000, blocks=None, max_passes=1).details
     given = case.problem(), case.x, case.y, SUBSPACE

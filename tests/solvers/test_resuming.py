@@ -37,6 +37,7 @@ from tests.lib.refusals import refused
 from tests.lib.thorough import thorough_after
 from tests.solvers.cases import random_case
 from tests.solvers.test_buckets import solved as bucketed_classes
+from tests.solvers.test_fit_in_blocks import SUBSPACE
 
 N, K, D, C = 40, 5, 3, 50.0
 RANDOM = np.random.default_rng(0)
@@ -378,12 +379,10 @@ def test_files_of_another_number_of_processes_are_refused(tmp_path):
         check_number(checkpoint, Two())
 
 
-SUBSPACE = Settings(variant="subspace", capacity=4, group=2, oracle_batch=4)
-BLOCKS_GROWN = SUBSPACE._replace(working_sets="grown")
-CASE = random_case(3)
+CASE = random_case(3, n=36)
 
 
-def classes_in_blocks(settings=BLOCKS_GROWN, formulation="svm1_margin", C=20.0, **options):
+def classes_in_blocks(settings=SUBSPACE, formulation="svm1_margin", C=20.0, **options):
     """A training in blocks, with the programs of `test_fit_in_blocks`, to be given more options."""
 
     def train(**more):
@@ -399,7 +398,7 @@ def classes_in_blocks(settings=BLOCKS_GROWN, formulation="svm1_margin", C=20.0, 
 BLOCK_RUNS = {
     "grown": classes_in_blocks(),
     "grown, in files": classes_in_blocks(block_bytes=1),
-    "slots that double": classes_in_blocks(BLOCKS_GROWN._replace(capacity=2)),
+    "slots that double": classes_in_blocks(SUBSPACE._replace(capacity=2)),
     "enumerated": classes_in_blocks(SUBSPACE._replace(working_sets="enumerated")),
 }
 
@@ -486,7 +485,7 @@ def test_checkpoints_of_other_runs_are_refused(x64, tmp_path):
     x = CASE.x.copy()
     x[5, 0] += 1
     problem = CASE.problem()
-    options = {"settings": BLOCKS_GROWN, "tolerance": 1e-4, "max_passes": 40, "checkpoint": path}
+    options = {"settings": SUBSPACE, "tolerance": 1e-4, "max_passes": 40, "checkpoint": path}
     with refused("other inputs"):
         fit_in_blocks(problem, x, CASE.y, C=20.0, blocks=3, resume=True, **options)
     refused("blocks was 3, is None", fit, problem, CASE.x, CASE.y, C=20.0, resume=True, **options)

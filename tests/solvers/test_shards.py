@@ -13,15 +13,16 @@ from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.placement import mesh as placement_mesh
 from jaxstruct.solvers.placement.mesh import deal
 from tests.lib.refusals import refused
-from tests.solvers import process_cases, test_exchange, test_fit_in_blocks
+from tests.solvers import process_cases, test_exchange
 from tests.solvers.cases import assert_of_case, flat, padded_rows, random_case, weighted_case
 from tests.solvers.test_buckets import bucketed
-from tests.solvers.test_fit_in_blocks import SUBSPACE
 from tests.solvers.test_resuming import assert_same_end, killed_again_and_again
 from tests.solvers.test_size_classes import compiled  # noqa: F401
 
 N, K, C = 12, 4, 5.0
-WAYS = test_fit_in_blocks.WAYS | {
+SUBSPACE = Settings(variant="subspace", working_sets="grown", capacity=4, group=2, oracle_batch=4)
+WAYS = {
+    "grown": SUBSPACE,
     "full": SUBSPACE._replace(variant="full"),
     "enumerated, active": SUBSPACE._replace(working_sets="enumerated", active=3, cached_sweeps=1),
 }
