@@ -37,7 +37,10 @@ RUNS = [("graphs", "svm1_margin"), *(("classes", name) for name in NAMES), ("cha
 
 @pytest.mark.parametrize(("output_type", "name"), thorough_after(2, RUNS))
 def test_values_and_gradients_are_those_of_enumeration(output_type: str, name: str) -> None:
-    own, value, slope = answers(partial(structured_hinge, formulation=name), output_type)
+    """Of chains and graphs under remat, which changes nothing."""
+    loss = partial(structured_hinge, formulation=name)
+    loss = loss if output_type == "classes" else jax.checkpoint(loss)
+    own, value, slope = answers(loss, output_type)
     root = np.sqrt(own.delta) if name.startswith("svm2") else own.delta
     b = np.ones_like(root) if name in ("svm1", "svm2") else root
     s = root if name.endswith("slack") else np.ones_like(root)

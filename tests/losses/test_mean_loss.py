@@ -183,26 +183,6 @@ def test_the_backward_pass_has_no_loop(name: str, x64) -> None:
         assert whole == loops(alone.jaxpr)
 
 
-def test_jit_vmap_and_remat_change_nothing(x64) -> None:
-    """Examples one by one against all of them at once, under jit, vmap and remat."""
-    loss, given = structured_hinge, case("chains", order=1)
-    rows = (2, 4, 8)
-
-    def of_one(parts: list, row: int | jax.Array) -> jax.Array:
-        theta, y = jax.tree.map(lambda leaf: jnp.asarray(leaf)[row], (given.theta, given.y))
-        return loss(given.problem, with_linear_part(theta, parts), y)
-
-    parts = [np.asarray(leaf)[2] for leaf in linear_leaves(given.theta)]
-    run = jax.jit(jax.value_and_grad(of_one))
-    alone = [run(parts, row) for row in rows]
-    together = jax.jit(jax.vmap(jax.value_and_grad(jax.checkpoint(of_one)), (None, 0)))
-    values, gradients = jax.device_get(together(parts, np.array(rows)))
-    for i, (value, gradient) in enumerate(alone):
-        np.testing.assert_allclose(values[i], value, rtol=1e-10, atol=1e-12)
-        for leaf, own in zip(gradients, gradient, strict=True):
-            np.testing.assert_allclose(leaf[i], own, rtol=1e-10, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", thorough_after(3, EVERY))
 def test_float32_stays_float32(name: str) -> None:
     """Without x64; the problem's own tables are of float32, too."""
