@@ -84,16 +84,19 @@ def test_losses_as_layers(capsys) -> None:
 
 
 @pytest.mark.thorough
-def test_extensions_print_what_the_page_shows() -> None:
-    """Compiled as users' programs are: the rounds of a loop depend on how sums round."""
-    blocks = _blocks("docs/tasks/extending.md")[:3]  # a loss, a solver, a training loop
+def test_extensions_print_what_the_page_shows(capsys) -> None:
+    """The loop compiled as users' programs are: its rounds depend on how sums round."""
+    *blocks, loop = _blocks("docs/tasks/extending.md")[:3]  # a loss, a solver, a training loop
     env = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     ran = subprocess.run(
-        [sys.executable, "-c", "".join(f"exec({block!r}, {{}})\n" for block in blocks)],
+        [sys.executable, "-c", loop],
         cwd=ROOT, env=env | {"JAXSTRUCT_PLAIN": "0"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    shown = [re.findall(r"^# (.*)$", block, flags=re.M) for block in blocks]
-    assert ran.stdout.splitlines() == sum(shown, []) and all(shown)
+    for block in blocks:
+        exec(block, {})  # noqa: S102
+    shown = [re.findall(r"^# (.*)$", block, flags=re.M) for block in (*blocks, loop)]
+    printed = capsys.readouterr().out + ran.stdout
+    assert printed.splitlines() == sum(shown, []) and all(shown)
 
 
 def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:
