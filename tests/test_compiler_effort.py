@@ -43,8 +43,13 @@ def assert_equal_answers(quick, full, tied):
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["chains of triples", "trees of spans", "local alignments"])
 def test_oracles(name):
-    """Recursions over positions, spans and pairs; half of the potentials are integers."""
+    """Recursions over positions, spans and pairs; half of the potentials are integers.
+
+    Marginals are the slope of log Z, and scores of one output have no recursion.
+    """
     case, random, tied = CASES[name](), np.random.default_rng(0), np.arange(COUNT) % 2 == 0
+    left_out = "marginals", "score"
+    oracles = {one: call for one, call in case.oracles.items() if one not in left_out}
 
     def drawn(leaf):
         numbers = random.normal(size=(COUNT, *np.shape(leaf)))
@@ -52,7 +57,7 @@ def test_oracles(name):
         return numbers.astype(np.float32)
 
     given = jax.tree.map(drawn, case.potentials)
-    one = jax.vmap(lambda p: {oracle: call(p) for oracle, call in case.oracles.items()})
+    one = jax.vmap(lambda p: {oracle: call(p) for oracle, call in oracles.items()})
     lowered = jax.jit(one).lower(given)
     quick, full = lowered.compile(), lowered.compile(OPTIMISED)
     assert_equal_answers(quick(given), full(given), tied)
