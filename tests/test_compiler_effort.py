@@ -42,12 +42,9 @@ def assert_equal_answers(quick, full, tied):
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["chains of triples", "trees of spans", "local alignments"])
 def test_oracles(name):
-    """Recursions over positions, spans and pairs; half of the potentials are integers.
-
-    Marginals are the slope of log Z, and scores of one output have no recursion.
-    """
+    """Recursions over positions, spans and pairs; half of the potentials are integers."""
     case, random, tied = CASES[name](), np.random.default_rng(0), np.arange(COUNT) % 2 == 0
-    left_out = "marginals", "score"
+    left_out = "marginals", "score"  # the slope of log Z, and no recursion
     oracles = {one: call for one, call in case.oracles.items() if one not in left_out}
 
     def drawn(leaf):
@@ -75,8 +72,7 @@ print(found.status.name, found.primal, found.dual)
 
 
 def test_a_fit_as_users_have_it():
-    """In a process of its own, whose options no test has set, with what JAX does not document; all
-    other tests are without that."""
+    """In a process of its own, whose options no test has set, with what JAX does not document."""
     call = subprocess.run(
         [sys.executable, "-c", TRAINING],
         env=os.environ | {"XLA_FLAGS": "", "JAXSTRUCT_PLAIN": "0", "PYTHONPATH": str(ROOT)},

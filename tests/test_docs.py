@@ -86,17 +86,16 @@ def test_losses_as_layers(capsys) -> None:
 @pytest.mark.thorough
 def test_extensions_print_what_the_page_shows(capsys) -> None:
     """The loop compiled as users' programs are: its rounds depend on how sums round."""
-    *blocks, loop = _blocks("docs/tasks/extending.md")[:3]  # a loss, a solver, a training loop
+    loss, solver, loop = blocks = _blocks("docs/tasks/extending.md")[:3]
     env = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     ran = subprocess.run(
         [sys.executable, "-c", loop],
         cwd=ROOT, env=env | {"JAXSTRUCT_PLAIN": "0"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    for block in blocks:
+    for block in (loss, solver):
         exec(block, {})  # noqa: S102
-    shown = [re.findall(r"^# (.*)$", block, flags=re.M) for block in (*blocks, loop)]
-    printed = capsys.readouterr().out + ran.stdout
-    assert printed.splitlines() == sum(shown, []) and all(shown)
+    shown = [re.findall(r"^# (.*)$", block, flags=re.M) for block in blocks]
+    assert (capsys.readouterr().out + ran.stdout).splitlines() == sum(shown, []) and all(shown)
 
 
 def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:

@@ -26,10 +26,9 @@ ROOT = pathlib.Path(__file__).parents[1]
 SIZES = (((65,), "float32"), ((0,), "float32"), ((3, 2), "float32"), ((2, 32), "float64"))
 """The axes of the batch, and the type of numbers."""
 TYPES, ORACLES = tuple(CASES)[:8], slice(1, 3)
-"""Without rankings, which are sorted; other cases of a type have the same oracles, and of graphs
-the exact ones, which are first, have recursions. The best output is the first of the k best, which
-are asked. Oracles take one of the sizes each, by turns: all four of seven oracles took 730 s to
-compile, two of five 295."""
+"""Without rankings, which are sorted; other cases of a type have the same oracles, of graphs the
+exact ones have recursions, and the best output is the first of the k best. Oracles take one of the
+sizes each, by turns: all four of seven oracles took 730 s to compile, two of five 295."""
 
 
 def _check(call: Callable, given: Any, axes: tuple[int, ...]) -> None:

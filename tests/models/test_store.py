@@ -144,14 +144,15 @@ def test_rows_of_numbers(tmp_path) -> None:
     assert open_store(written.folder).encoding.features.number_of_features == 9
 
 
-@pytest.mark.parametrize("read_words", [False, True])
-def test_trees_are_those_of_prepare(tmp_path, read_words) -> None:
+@pytest.mark.parametrize("options", [{}, {"read_words": True}, {"read_words": True, "rare": 0}])
+def test_trees_are_those_of_prepare(tmp_path, options) -> None:
     trees = [read_tree(line) for line in TREES.split("\n")] * 2
     first, second = (Tree(tag, (), word) for tag, word in (("N", "New York\n"), ("V", "(é)")))
     trees.append(Tree("S", (Tree("X", (first, second)), Tree("N", (), '"'))))
-    written = write_trees(tmp_path / "t", enumerate(trees), read_words=read_words)
+    written = write_trees(tmp_path / "t", enumerate(trees), **options)
     store = open_store(written.folder)
-    encoding = js.trees.prepare(trees, read_words=read_words).encoding
+    encoding = js.trees.prepare(trees, **options).encoding
+    assert ("(é)" in encoding.grammar.terminals) == ("rare" in options)  # it is there once
     for one, other in zip(store.encoding.grammar, encoding.grammar, strict=True):
         np.testing.assert_array_equal(one, other)
     assert_same(store.inputs, encoding.inputs(trees))
