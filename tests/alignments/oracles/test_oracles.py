@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache, partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -31,6 +30,7 @@ from tests.lib.enumeration import (
     check_sums,
     check_used,
     flat,
+    row,
     with_garbage,
 )
 from tests.lib.refusals import refused
@@ -205,31 +205,37 @@ def test_derivatives_against_differences(x64, local):
     assert_derivatives(lambda p: call(p, lengths), potentials)
 
 
+@jax.jit
+@jax.vmap
+def more_than_few(potentials, lengths):
+    """((the score of the sixth of more than are merged, all of them), its slope)."""
+
+    def sixth(potentials):
+        found = k_best_global(potentials, lengths, FEW + 6)
+        return found.score[5], found
+
+    return jax.value_and_grad(sixth, has_aux=True)(potentials)
+
+
 @pytest.mark.thorough
 def test_fewer_are_the_first_of_more(x64):
     """Also where many scores are equal; more than `FEW` are sorted."""
     given = cases("float64", True, seed=1)
     few = together(False)(*given, jax.random.split(jax.random.key(0), CASES))["k best"]
-    more = jax.jit(jax.vmap(partial(k_best_global, k=FEW + 2)))(*given)
+    (_, more), _ = more_than_few(*given)
     for a, b in zip(few, more, strict=True):
         np.testing.assert_array_equal(a, b[:, :K])
 
 
 def test_a_forbidden_pair_is_never_used(x64):
-    pairs = np.full((M, N), 2.0)
-    pairs[0, 0] = -np.inf
-    potentials = AlignmentPotentials(jnp.asarray(pairs), jnp.float64(0.5), jnp.float64(0.25))
-    lengths = jnp.array([2, 2])
-
-    def last(potentials):
-        found = k_best_global(potentials, lengths, 14)
-        return found.score[5], found.score
-
-    (value, scores), used = jax.jit(jax.value_and_grad(last, has_aux=True))(potentials)
-    real = np.asarray(scores) > -np.inf
+    pairs = np.full((CASES, M, N), 2.0)  # as many as the program has
+    pairs[:, 0, 0] = -np.inf
+    potentials = AlignmentPotentials(pairs, np.full(CASES, 0.5), np.full(CASES, 0.25))
+    (value, found), used = row(more_than_few(potentials, np.full((CASES, 2), 2)), 0)
+    real = np.asarray(found.score) > -np.inf
     assert real.sum() == 13 - 3, "all strings of 2 and 2 letters that leave (0, 0) unpaired"
     assert used.pairs[0, 0] == 0
-    total = 2.0 * jnp.sum(used.pairs) + 0.5 * used.gap_open + 0.25 * used.gap_extend
+    total = 2.0 * np.sum(used.pairs) + 0.5 * used.gap_open + 0.25 * used.gap_extend
     assert float(total) == pytest.approx(float(value))
 
 

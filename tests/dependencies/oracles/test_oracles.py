@@ -200,16 +200,21 @@ def test_numbers_of_trees(projective, numbers):
     assert [number_of_trees(words, projective) for words in range(1, 5)] == numbers
 
 
+@functools.cache
+def decoding(projective: bool):
+    return jax.jit(jax.vmap(partial(best_tree, projective=projective)))
+
+
 def test_ties_go_by_the_rules_of_the_two_algorithms():
-    equal = np.zeros((5, 4, 1), np.float32)
-    projective, any_tree = (jax.jit(partial(best_tree, projective=kind)) for kind in (True, False))
-    found = projective(equal, 4)  # first word on the root, first split of a span
-    assert found.heads.tolist() == [0, 1, 2, 3]
-    equal[1:, 0] = -np.inf  # so that no arcs form a circle: the lowest head
-    found = any_tree(equal, 4)
-    assert found.heads.tolist() == [0, 1, 1, 1]
+    equal, four = np.zeros((10, 26, 25, 1), np.float32), np.full(10, 4, np.int32)
+    found = decoding(True)(equal, four)  # first word on the root, first split of a span
+    assert found.heads[0, :4].tolist() == [0, 1, 2, 3]
+    equal[:, 1:, 0] = -np.inf  # so that no arcs form a circle: the lowest head
+    found = decoding(False)(equal, four)
+    assert found.heads[0, :4].tolist() == [0, 1, 1, 1]
     arcs = np.arange(20, dtype=np.float32).reshape(5, 4, 1)
-    assert jax.jit(score_tree)(arcs, found.heads, found.labels, 3) == 0 + 5 + 6
+    own = found.heads[0, :4], found.labels[0, :4]
+    assert jax.jit(score_tree)(arcs, *own, 3) == 0 + 5 + 6
 
 
 @pytest.mark.thorough
@@ -219,7 +224,7 @@ def test_longer_sentences(projective):
     random = np.random.default_rng(3)
     potentials = random.normal(size=(10, 26, 25, 1)).astype(np.float32)
     length = random.integers(18, 26, 10).astype(np.int32)
-    found = jax.jit(jax.vmap(partial(best_tree, projective=projective)))(potentials, length)
+    found = decoding(projective)(potentials, length)
     for i, words in enumerate(length):
         own, heads, score = potentials[i], np.asarray(found.heads[i, :words]), float(found.score[i])
         assert not fault_of(heads) and not (projective and crossing_arcs(heads).any())
