@@ -193,27 +193,27 @@ def check(given: Cases, dtype: str, scale: float = 0.0, freedom: int = 100) -> N
     check_samples(every, found["drawn"], freedom)
 
 
-EACH = [(STRUCTURES[7].values[0], "float32"), (STRUCTURES[2].values[0], "float64")]
-"""With all three options and with one: `oracles.recursion` alone reads them, which all oracles
-share. Tables that do not vary are those of the tests below, and of `test_structure_oracles`."""
+EACH = [
+    (STRUCTURES[7].values[0], "float32", dict(count=200, T=5, S=3)),
+    (FIRST, "float64", dict(count=20, T=3, S=17)),
+]
+"""With all three options and with none: `oracles.recursion` alone reads them, which all oracles
+share, and `test_structure_oracles` has others. The second has more labels than are written out:
+loops with a remainder."""
 
 
-@pytest.mark.parametrize(("structure", "dtype"), thorough_after(1, EACH))
-def test_against_enumeration(structure: dict[str, bool], dtype: str) -> None:
-    given = cases(structure)
-    assert set(given.length) == set(range(6))
+@pytest.mark.parametrize(("structure", "dtype", "sizes"), thorough_after(1, EACH))
+def test_against_enumeration(structure: dict[str, bool], dtype: str, sizes: dict) -> None:
+    given = cases(structure, **sizes)
+    assert set(given.length) == set(range(sizes["T"] + 1))
     with jax.enable_x64(dtype == "float64"):
         for scale in (0.0, 100.0 if dtype == "float32" else 800.0):
-            check(given, dtype, scale)
+            check(given, dtype, scale, sizes["count"] // 2)
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize(
-    ("structure", "T", "S"), thorough_after(1, [(STRUCTURES[7].values[0], 1, 3), (FIRST, 3, 17)])
-)
-def test_one_position_and_many_labels(structure: dict[str, bool], T: int, S: int) -> None:
-    """More labels than are written out: loops with a remainder."""
-    check(cases(structure, count=20, T=T, S=S), "float32", freedom=5)
+def test_one_position() -> None:
+    check(cases(STRUCTURES[7].values[0], count=20, T=1), "float32", freedom=5)
 
 
 def test_without_jit() -> None:
