@@ -59,11 +59,10 @@ def eliminated() -> tuple[Graphs, js.Problem]:
     return given, given.problem(inference="elimination", loss=COSTS, node_weights=WEIGHTS)
 
 
-def passed(seed: int = 6) -> tuple[Graphs, js.Problem]:
-    """Trees, where the relaxation is exact."""
-    given = random_graphs(seed, 9, "tree")
-    options = {"loss": "normalised_hamming", "node_weights": WEIGHTS}
-    return given, given.problem(inference="reweighted", passes=400, **options)
+def passed() -> tuple[Graphs, js.Problem]:
+    """Trees, with a mean over the nodes."""
+    given = random_graphs(6, 9, "tree")
+    return given, given.problem(loss="normalised_hamming", node_weights=WEIGHTS)
 
 
 def classes_of(given: Graphs) -> list[np.ndarray]:
@@ -81,12 +80,12 @@ def losses_of(problem: js.Problem, y: jax.Array, labels: jax.Array) -> jax.Array
 
 
 @pytest.mark.parametrize(
-    ("parts", "loss", "formulation"),
-    [(enumerated, DEAR_FIRST, "svm2_slack"), (passed, "normalised_hamming", "svm1_margin")],
+    ("parts", "loss"), [(enumerated, DEAR_FIRST), (passed, "normalised_hamming")]
 )
 def test_nodes_weigh_in_the_loss_as_their_classes_say(
-    parts: Callable, loss: str | np.ndarray, formulation: str
+    parts: Callable, loss: str | np.ndarray
 ) -> None:
+    """And training has it; searches for the most violated read the costs that the loss adds up."""
     given, problem = parts()
     classes = classes_of(given)
     costs = 1 - np.eye(given.S) if isinstance(loss, str) else loss
@@ -98,12 +97,11 @@ def test_nodes_weigh_in_the_loss_as_their_classes_say(
         return total / max(weights.sum(), 1e-9) if normalised else total
 
     weighted = js.graphs.weighted_labels(given.y, classes, given.S)
-    data, other = (problem, given.inputs(plans=True), weighted), given.enumerated(loss)
-    check_optimum(data, formulation, 4.0, given.enumerated(weighed))
-    assert not np.allclose(other.losses, given.enumerated(weighed).losses)
-    if parts is enumerated:  # every decoder reads theta alone
-        w = drawn(problem)
-        for i, own in enumerate(js.predict(problem, w, given.inputs(plans=True))):
+    assert not np.allclose(given.enumerated(loss).losses, given.enumerated(weighed).losses)
+    if parts is enumerated:
+        w, x = drawn(problem), given.inputs(plans=True)
+        check_optimum((problem, x, weighted), "svm2_slack", 4.0, given.enumerated(weighed))
+        for i, own in enumerate(js.predict(problem, w, x)):
             labels, psi = given.psi(i)
             np.testing.assert_array_equal(own, labels[np.argmax(psi @ flat(w))])
     y, every = np.full((len(weighted), MOST), -1), np.full((len(weighted), given.S**MOST, MOST), -1)
