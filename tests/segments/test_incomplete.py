@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.core.contract import Incomplete
+from jaxstruct.core.contract import Incomplete, Truth
+from jaxstruct.core.padding import padded
 from jaxstruct.segments.encoding import read_spans
 from tests.lib.incomplete import check_completions
 from tests.lib.refusals import refused
@@ -112,5 +113,6 @@ def test_what_does_not_fit_is_refused() -> None:
     data = js.segments.prepare(SEQUENCES, wrong, longest=LONGEST)
     refused(r"outputs\[0\] does not agree with what is known", js.fit_latent, *data)
     refused("expected triples", read_spans, [[(0, 1)]], [2])
-    by_segment = js.segments.prepare(SEQUENCES, TAGGED, loss="f1", longest=LONGEST)
-    refused("does not add up over tokens", js.fit_latent, *by_segment)
+    problem, x, y = js.segments.prepare(SEQUENCES, TAGGED, loss="f1", longest=LONGEST)
+    known = padded(problem.padding, x, Truth(*y))
+    refused("does not add up over tokens", problem.check, *known)
