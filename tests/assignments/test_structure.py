@@ -13,6 +13,8 @@ from jax.tree_util import Partial
 import jaxstruct as js
 from jaxstruct.assignments.potentials import MatchingTheta
 from jaxstruct.core.padding import padded
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.validation.oracle_rules import Sample, broken_rules, oracle_excess
 from tests.assignments.cases import cases, examples, listed, losses, matchings
 from tests.lib.enumeration import Listed, check_k_best
 from tests.lib.refusals import refused
@@ -108,12 +110,12 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64):
 
 @pytest.mark.thorough
 def test_a_list_that_lacks_what_is_above_is_found_out():
-    """check_problem tries the oracle that proves most: here it says that there is nothing."""
+    """The oracle that proves most is the one that is tried: here it says that there is nothing."""
     random = np.random.default_rng(4)
     pairs, y = random.normal(size=(8, 4, 4, 3)), [random.permutation(4) for _ in range(8)]
     problem, *data = js.assignments.prepare(list(pairs), y)
-    width = padded(problem.padding, *data)[1].shape[1]
-    every = np.full((24, width), -1, np.int32)
+    sample = Sample(*padded(problem.padding, *data))
+    every = np.full((24, sample.outputs.shape[1]), -1, np.int32)
     every[:, :4] = list(itertools.permutations(range(4)))
 
     def nothing(theta, y, k, above):
@@ -121,8 +123,9 @@ def test_a_list_that_lacks_what_is_above_is_found_out():
         return jnp.repeat(y[None], k, 0), jnp.zeros(k, bool)
 
     oracles = problem.oracles._replace(best_above=Partial(nothing), best_wrong=None)
-    with pytest.raises(ValueError, match="the oracle misses an output"):
-        js.check_problem(problem._replace(oracles=oracles), *data, listed=every)
+    wrong, slack = problem._replace(oracles=oracles), FORMULATIONS["svm1_slack"]
+    excess = oracle_excess(wrong, slack, sample, listed=every)
+    assert broken_rules(excess, wrong) == ["missed"]
 
 
 def test_perturbed_losses_work_and_sums_are_refused():
