@@ -1,4 +1,4 @@
-"""Coordinates of kernels: inner products are kernel values; span features of a grammar."""
+"""Coordinates of kernels: inner products are kernel values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxstruct as js
 from jaxstruct.kernels import gaussian, gram_matrix, kernel_features, linear, polynomial
 from jaxstruct.kernels.features import features_of, gram_factor
 from tests.lib.refusals import refused
-from tests.trees import structure_cases as trees
 
 
 @pytest.mark.parametrize("kernel", [linear(), polynomial(2), gaussian(1.5)])
@@ -35,41 +33,6 @@ def test_a_factor_gives_the_gram_matrix_back(x64: None) -> None:
     np.testing.assert_allclose(gram @ factor @ factor.T @ gram, gram, atol=1e-10)
     assert gram_factor(gram, tolerance=0.9).shape == (7, 1)
     assert gram_factor(gram.astype(np.float32)).dtype == np.float32
-
-
-def spans_of(sentences: np.ndarray) -> np.ndarray:
-    """[n, T, T, 4]: the tags at both ends of each span, its width, and one."""
-    n, T = sentences.shape
-    first, last = np.indices((T, T))
-    ends = [sentences[:, first], sentences[:, last]]
-    width = np.broadcast_to((last - first).astype(float), (n, T, T))
-    return np.stack([*ends, width, np.ones((n, T, T))], axis=-1)
-
-
-@pytest.mark.thorough
-def test_a_node_weight_is_a_kernelised_function_of_x_and_the_span(x64: None) -> None:
-    """Thesis 4.5.1: with a linear kernel the machine of explicit features, on unseen spans too."""
-    grammar, (x, y) = trees.grammar(0), trees.examples(0)
-    spans = spans_of(np.maximum(np.asarray(x.terminals), 0).astype(float))
-    real = (np.arange(4)[:, None] < np.arange(4))[None] & (
-        np.arange(4)[None, None] < np.asarray(x.length)[:, None, None]
-    )
-    anchors = np.unique(spans[real], axis=0)
-    objectives, weights = [], []
-    unseen = np.random.default_rng(0).normal(size=(5, 4))
-    for kernel in (None, linear()):
-        features = None if kernel is None else kernel_features(kernel, anchors)
-        shown = spans if features is None else np.asarray(features_of(features, spans))
-        problem = js.trees.weighted_grammar(grammar, span_features=shown.shape[-1], dtype="float64")
-        given = x._replace(spans=shown)
-        solution = js.baselines.fit_random_field(problem, given, y, C=10.0, tolerance=1e-7)
-        assert solution.status is js.Status.CONVERGED
-        objectives.append(solution.primal)
-        seen = unseen if features is None else features_of(features, unseen)
-        weights.append(np.asarray(seen) @ np.asarray(solution.weights["spans"]))
-    np.testing.assert_allclose(objectives[1], objectives[0], rtol=1e-9)
-    np.testing.assert_allclose(weights[1], weights[0], atol=1e-5)
-    assert np.abs(weights[0]).max() > 0.1
 
 
 def test_errors_name_what_does_not_fit() -> None:
