@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxstruct as js
+from jaxstruct.core.padding import padded
+from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.marginals import marginal_outputs
 from tests.graphs.structure_cases import Graphs, Options, Written, filled_up, flat, random_graphs
 from tests.lib.thorough import repeats
@@ -91,7 +95,7 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
 
     assert solution.primal >= true - room, "P is below the true one"
     assert certificate.primal >= exact - room, "the last P is below the true one"
-    assert (certificate.oracle == "none") == (oracle in ("modes", "propagation"))
+    assert certificate.oracle != "none"
     if oracle != "relaxed":
         if certificate.oracle == "exact":
             assert abs(certificate.primal - exact) <= room, "the last P is not the true one"
@@ -100,7 +104,6 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
         assert solution.dual <= least + room, "D is above the optimum"
         assert solution.gap >= true - least - room, "the gap is less than what w is off by"
         assert not solved or true - least <= TOLERANCE * abs(true) + room, "not converged"
-        assert not solved or oracle == "reweighted", "certified without a bound"
         return solution
     assert solution.dual <= solution.primal + room, "the gap is negative"
     if formulation != "svm2_slack" and np.array_equal(best, at_end):
@@ -122,9 +125,24 @@ SEEDS = repeats(6, 4)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("oracle", ["relaxed", "reweighted", "modes"])
+@pytest.mark.parametrize("oracle", ["relaxed", "reweighted"])
 def test_certificates_never_lie(oracle: str) -> None:
     ends = [check_run(seed, oracle, "svm1_margin", 2).status.name for seed in SEEDS]
     assert set(ends) <= {"CONVERGED", "INEXACT_ORACLE", "PASS_LIMIT", "ROUNDING"}
-    assert ("CONVERGED" in ends) == (oracle != "modes")
+    assert "CONVERGED" in ends
     assert oracle == "relaxed" or "INEXACT_ORACLE" in ends
+
+
+def test_modes_bound_nothing() -> None:
+    """`test_planted_mistakes` trains with such an oracle: nothing is proved."""
+    given = drawn_graphs(0, 2)
+    problem = given.problem(inference="modes", dtype="float32")
+    x, y = padded(problem.padding, given.inputs(), given.outputs)
+
+    @jax.jit
+    @jax.vmap
+    def found(x: GraphInput, y: jax.Array) -> js.Bounded:
+        theta = problem.model.potentials(problem.initial_weights, x)
+        return problem.oracles.loss_augmented_decode(theta, y, jnp.ones(()))
+
+    assert np.isposinf(found(x, y).bound).all()
