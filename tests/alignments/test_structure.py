@@ -59,7 +59,8 @@ def test_losses_of_all_alignments(x64, mode):
             y_true, wanted = row(data.y, i), data.losses(i, name)
             outputs = batch_of(data, i)
             padded = jax.tree.map(lambda leaf: np.resize(leaf, (2000, *leaf.shape[1:])), outputs)
-            np.testing.assert_allclose(losses(y_true, padded)[: len(wanted)], wanted, atol=1e-15)
+            found = np.asarray(losses(y_true, padded))[: len(wanted)]
+            np.testing.assert_allclose(found, wanted, atol=1e-15)
             costs = np.asarray(costs_of(y_true))
             sums = [sum(costs[pair] for pair in used(*y)[0]) for y in data.outputs(i)]
             nothing = wanted - np.array(sums)
@@ -167,7 +168,7 @@ def test_linear_maps(x64, gaps):
         dpsi = psi[data.truths[i]] - psi
         outputs = jax.tree.map(lambda leaf: np.resize(leaf, (200, *leaf.shape[1:])), outputs)
         for k in (0, len(psi) - 1):
-            found = plane_gram(x, y_true, outputs, row(outputs, k))
+            found = np.asarray(plane_gram(x, y_true, outputs, row(outputs, k)))
             np.testing.assert_allclose(found[: len(psi)], dpsi @ dpsi[k], atol=1e-12)
         coefficients = np.zeros(200)
         coefficients[: len(psi)] = np.random.default_rng(5).normal(size=len(psi))

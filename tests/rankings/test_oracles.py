@@ -147,16 +147,20 @@ def test_a_list_that_is_cut_off_is_filled_with_its_last_ranking(monkeypatch):
     """So that what reads it knows of others."""
     monkeypatch.setattr(listing, "WORK", 0)
     given = cases(6, 40, 3)
-    problem, truths, theta = document_ranking(1), given.truths, theta_of(given, "float32")
-    listed = jax.vmap(lambda *one: problem.oracles.best_above(*one, 3, jnp.float32(0.3)))
-    ys, real = map(np.asarray, jax.jit(listed)(theta, truths))
-    decode = jax.vmap(problem.oracles.loss_augmented_decode, (0, 0, None))
-    best = jax.jit(decode)(theta, truths, 1.0)
+    problem = document_ranking(1)
+
+    @jax.jit
+    @jax.vmap
+    def answers(theta, truth):
+        ys, real = problem.oracles.best_above(theta, truth, 3, jnp.float32(0.3))
+        best = problem.oracles.loss_augmented_decode(theta, truth, 1.0)
+        every = jnp.concatenate([ys, best[None]])
+        score = jax.vmap(problem.model.score, (None, 0))(theta, every)
+        return real, score + jax.vmap(problem.model.loss, (None, 0))(truth, every)
+
+    real, values = jax.device_get(answers(theta_of(given, "float32"), given.truths))
     assert (real == real[:, :1]).all() and 0 < real[:, 0].sum() < 40
-    score, loss = (jax.jit(jax.vmap(of)) for of in (problem.model.score, problem.model.loss))
-    values = [score(theta, y) + loss(truths, y) for y in (*np.moveaxis(ys, 1, 0), best)]
-    for own in values[:3]:
-        np.testing.assert_allclose(own, values[3], atol=1e-5)
+    np.testing.assert_allclose(values[:, :3], np.tile(values[:, 3:], 3), atol=1e-5)
 
 
 def test_ties_go_to_the_fewest_true_positives_and_to_relevant_documents():

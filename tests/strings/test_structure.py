@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import SparseFeatures, fit, joint_feature, predict, take
+from jaxstruct import Problem, SparseFeatures, fit, joint_feature, predict, take
 from jaxstruct.core.types import Array
 from jaxstruct.strings.inputs import CandidateFeatures, feature_inputs, kernel_inputs
 from jaxstruct.strings.structure import (
@@ -102,6 +102,13 @@ def test_scores_and_sums_of_planes() -> None:
     np.testing.assert_allclose(np.sum(u.scores * scores, axis=1), (seen * c).sum(axis=1), atol=1e-4)
 
 
+@jax.jit
+def products(problem: Problem, x: tuple, every: Array) -> tuple:
+    """(|Psi(y) - Psi(y')|^2 of all pairs, <Psi(0) - Psi(y), Psi(0) - Psi(1)> of all)."""
+    norms = jax.vmap(problem.space.plane_norms, (None, 0, None))(x, every, every)
+    return norms, problem.space.plane_gram(x, every[0], every, every[1])
+
+
 @pytest.mark.smoke
 def test_proposition_25(x64: None, seed: int = 0) -> None:
     """|Psi(x_i, y) - Psi(x_i, y')|^2 <= 2 R_i^2 S^2 where L >= 0, and what it needs L >= 0 for.
@@ -113,19 +120,24 @@ def test_proposition_25(x64: None, seed: int = 0) -> None:
     assert (rows @ rows.T >= 0).all()
     for table, bounded in ((rows, True), (np.vstack([rows[:1], -rows[:1]]), False)):
         problem = kernel_candidates(len(case.x), table @ table.T, dtype="float64")
-        every = jnp.arange(len(table))
+        every = np.arange(len(table))
         for i, x in enumerate(case.x):
-            row = jnp.asarray(case.x @ x)
-            x_i = type(case.machine("kernel")[1])(row, jnp.int32(i), every)
-            norms = jnp.stack([problem.space.plane_norms(x_i, y, every) for y in every])
+            x_i = type(case.machine("kernel")[1])(case.x @ x, np.int32(i), every)
+            norms, gram = jax.device_get(products(problem, x_i, every))
             R2, S2 = x @ x, (table**2).sum(axis=1).max()
             explicit = np.kron(x, table[0]) - np.kron(x, table[1])
             assert norms[0, 1] == pytest.approx(explicit @ explicit)
-            gram = problem.space.plane_gram(x_i, every[0], every, every[1])
             apart = table[0] - table
             np.testing.assert_allclose(gram, R2 * apart @ apart[1], atol=1e-9)
             assert (norms.max() <= 2 * R2 * S2 * (1 + 1e-12)) == bounded
             assert norms.max() > 0.1 * R2 * S2
+
+
+@jax.jit
+def scores_and_products(problem: Problem, weights: dict, x: tuple, y: Array) -> tuple:
+    """F of all candidates, and <Psi(x, y), Psi(x, .)>."""
+    psi = joint_feature(problem, x, y)
+    return tuple(problem.model.potentials(w, x).scores for w in (weights, psi))
 
 
 @pytest.mark.thorough
@@ -139,18 +151,15 @@ def test_theta_of_the_three_machines_is_one(x64: None) -> None:
     for name in ("features", "sparse", "kernel", "joint"):
         problem, x = case.machine(name)
         one = _row(x, 3, case.lists[3])
-        weights = {"weights": jnp.asarray(w)}
+        weights = {"weights": w}
         if name == "joint":
-            weights = {"coefficients": jnp.asarray(alpha)}
+            weights = {"coefficients": alpha}
         if name == "kernel":
             B = np.zeros((len(case.x), M))
             np.add.at(B, tuple(np.transpose(pairs)), alpha)
-            weights = {"coefficients": jnp.asarray(B)}
-        theta = problem.model.potentials(weights, one)
-        np.testing.assert_allclose(theta.scores, case.scores(w)[3], rtol=1e-9, atol=1e-9)
-        y = jnp.asarray(case.lists[3][1])
-        psi = joint_feature(problem, one, y)
-        seen = problem.model.potentials(psi, one).scores  # <Psi(x, y), Psi(x, .)>
+            weights = {"coefficients": B}
+        F, seen = scores_and_products(problem, weights, one, case.lists[3][1])
+        np.testing.assert_allclose(F, case.scores(w)[3], rtol=1e-9, atol=1e-9)
         own = case.scores(np.kron(case.x[3], case.rows[case.lists[3][1]]))[3]
         np.testing.assert_allclose(seen, own, rtol=1e-9, atol=1e-9)
 
@@ -158,7 +167,7 @@ def test_theta_of_the_three_machines_is_one(x64: None) -> None:
 def _row(x: tuple, i: int, own: np.ndarray) -> tuple:
     """Input i without padding."""
     leaves, structure = jax.tree.flatten(x)
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf[i]) for leaf in leaves])
+    return jax.tree.unflatten(structure, [leaf[i] for leaf in leaves])
 
 
 def test_constructors_name_what_does_not_fit() -> None:
