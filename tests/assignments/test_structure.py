@@ -28,10 +28,10 @@ def theta_of(given, unmatched):
     allowed = given.pairs > -np.inf
     allowed &= np.arange(allowed.shape[1])[:, None] < given.sizes[:, :1, None]
     allowed &= np.arange(allowed.shape[2]) < given.sizes[:, 1:, None]
-    pairs = jnp.asarray(np.where(allowed, given.pairs, 99.0), jnp.float32)
-    of_items = [jnp.asarray(side, jnp.float32) for side in (given.rows, given.columns)]
+    pairs = np.where(allowed, given.pairs, 99.0).astype("f4")
+    of_items = [side.astype("f4") for side in (given.rows, given.columns)]
     rows, columns = of_items if unmatched else (None, None)
-    return MatchingTheta(pairs, jnp.asarray(allowed), rows, columns, given.sizes)
+    return MatchingTheta(pairs, allowed, rows, columns, given.sizes)
 
 
 def enumerated(unmatched, loss):
@@ -54,14 +54,12 @@ def enumerated(unmatched, loss):
         return Every(outputs, F, losses(loss, true[at, :r], outputs[:, :r], c), place)
 
     problem = js.assignments.assignment(1, unmatched=unmatched, loss=loss)
-    return problem, theta, jnp.asarray(true, jnp.int32), [*map(of, range(len(kept)))]
+    return problem, theta, true.astype(np.int32), [*map(of, range(len(kept)))]
 
 
-@pytest.mark.parametrize(
-    ("unmatched", "loss"), [(False, "normalised_items"), (True, "items"), (True, "normalised_rows")]
-)
+@pytest.mark.parametrize(("unmatched", "loss"), [(False, "normalised_rows"), (True, "items")])
 def test_loss_augmented_matchings_are_the_best_of_all(unmatched, loss):
-    """F + scale Delta at scales that reach every level of the hull."""
+    """F + scale Delta at scales that reach every level of the hull. Losses have two flags."""
     problem, theta, y, every = enumerated(unmatched, loss)
     scales = (0, 0.25, 0.5, 1, 2, 10)
     check_oracles(problem, theta, y, every.__getitem__, 2e-5, scales)

@@ -70,7 +70,7 @@ def measured(given: Graphs, name: str, y: js.Ragged | None = None) -> Callable:
     """w -> (sum over the examples, its gradient), as training computes it."""
     problem = of_log_loss(problem_of(given), name)
     outputs = given.outputs if y is None else y
-    x, y = bucketed(problem.padding, given.inputs(plans=True), outputs)
+    x, y = bucketed(problem.padding, given.inputs(plans=name == "exact"), outputs)
     blocks = in_blocks(x, y, 64, jnp.dtype("float64"))
 
     def of(w: np.ndarray) -> tuple[float, np.ndarray]:
