@@ -70,16 +70,14 @@ def by_loop(kernel, X, Z):
     return np.array([[call(x, z) for z in Z] for x in X])
 
 
-@pytest.mark.parametrize(("kernel", "dtype"), [(linear(), np.float32), (SUM, np.float64)])
-def test_fast_and_generic_ways_agree(kernel, dtype):
-    with jax.enable_x64(dtype == np.float64):
-        rng = np.random.default_rng(0)
-        X, Z = dense_set(rng, 7, dtype), dense_set(rng, 5, dtype)
-        rtol = 3e-5 if dtype == np.float32 else 1e-12
-        want = by_loop(kernel, X, Z)
-        for got in every_way(kernel, X, Z, sparse_set(X), sparse_set(Z)):
-            assert got.shape == (7, 5) and got.dtype == dtype
-            np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * np.abs(want).max())
+def test_fast_and_generic_ways_agree(x64):
+    """Of all kernels at once; `test_z_defaults_to_x` has them in float32."""
+    rng = np.random.default_rng(0)
+    X, Z = (dense_set(rng, count, np.float64) for count in (7, 5))
+    want = by_loop(SUM, X, Z)
+    for got in every_way(SUM, X, Z, sparse_set(X), sparse_set(Z)):
+        assert got.shape == (7, 5) and got.dtype == np.float64
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12 * np.abs(want).max())
 
 
 @jax.jit
