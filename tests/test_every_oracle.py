@@ -286,6 +286,7 @@ def test_the_best_wrong_tree_of_arrays_of_numpy_is_that_of_all_trees() -> None:
 def _layers(name: str) -> tuple[Any, Any, dict[str, Callable]]:
     """(potentials of one example, what of them is read, losses of them with slopes).
 
+    What the perceptron asks, the perturbed loss asks of potentials with noise.
     y is its true output, `fixed` what is no potential.
     """
     y: Any = jnp.array([1, 0, 2, -1, -1])
@@ -330,10 +331,7 @@ def _layers(name: str) -> tuple[Any, Any, dict[str, Callable]]:
         return jax.value_and_grad(value)
 
     theta, read = (one._replace(**dict.fromkeys(fixed)) for one in (theta, read))
-    every = {
-        "hinge": of(losses.structured_hinge), "perceptron": of(losses.perceptron),
-        "perturbed": of(losses.perturbed, key=KEY),
-    }  # fmt: skip
+    every = {"hinge": of(losses.structured_hinge), "perturbed": of(losses.perturbed, key=KEY)}
     if name not in ("matchings", "rankings"):
         every |= {
             "log loss": of(losses.log_loss),
