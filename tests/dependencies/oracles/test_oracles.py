@@ -264,17 +264,16 @@ def test_long_samples_are_trees_and_have_the_marginals(projective):
         keys = jax.random.split(jax.random.key(1), draws)
         return draw(potentials, T, keys), marginals(potentials, T, projective=projective)[0]
 
-    for scale in (0, 1):
-        drawn, tables = said(jnp.asarray(scale * (arcs + kinds), jnp.float32))
-        heads, labels = map(np.asarray, drawn)
-        for own in heads:
-            assert not fault_of(own) and not (projective and crossing_arcs(own).any())
-        P = np.asarray(tables, np.float64).sum(axis=2)
-        groups = np.arange(T + 1) // 8
-        shares = [(np.bincount(labels.reshape(-1), minlength=R), np.exp(scale * kinds) * T)]
-        for word in (0, 50, 99):
-            seen = np.bincount(groups[heads[:, word]], minlength=groups[-1] + 1)
-            shares.append((seen, np.bincount(groups, P[:, word])))
-        for seen, share in shares:
-            found = pearson(seen, share * seen.sum() / share.sum())
-            assert 1e-4 < chi2.sf(*found) < 1 - 1e-4
+    drawn, tables = said(jnp.asarray(arcs + kinds, jnp.float32))
+    heads, labels = map(np.asarray, drawn)
+    for own in heads:
+        assert not fault_of(own) and not (projective and crossing_arcs(own).any())
+    P = np.asarray(tables, np.float64).sum(axis=2)
+    groups = np.arange(T + 1) // 8
+    shares = [(np.bincount(labels.reshape(-1), minlength=R), np.exp(kinds) * T)]
+    for word in (0, 50, 99):
+        seen = np.bincount(groups[heads[:, word]], minlength=groups[-1] + 1)
+        shares.append((seen, np.bincount(groups, P[:, word])))
+    for seen, share in shares:
+        found = pearson(seen, share * seen.sum() / share.sum())
+        assert 1e-4 < chi2.sf(*found) < 1 - 1e-4
