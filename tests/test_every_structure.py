@@ -88,10 +88,7 @@ def test_sums_of_planes_are_those_of_psi(name: str) -> None:
         x = problem.padding.complete(x)
     x, y = jax.tree.map(lambda leaf: np.asarray(leaf)[:B], (x, y))
     n, w = len(jax.tree.leaves(y)[0]), weights(problem, 0)
-    others = jax.tree.map(
-        lambda more, own: np.concatenate([more, [own] * (K - 1 - OTHERS)]),
-        weights(problem, 2, OTHERS), w,
-    )  # fmt: skip
+    others = jax.tree.map(lambda a, b: np.stack([*a, b, b]), weights(problem, 2, OTHERS), w)
     c = np.random.default_rng(1).normal(size=(n, K)).astype(np.float32)
     found = jax.device_get(asked(problem, w, others, x, y, c))
     psi, own = flat(found["psi"], 2).astype(float), flat(w, 0).astype(float)

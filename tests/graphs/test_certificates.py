@@ -17,7 +17,6 @@ import jaxstruct as js
 from jaxstruct.core.padding import padded
 from jaxstruct.graphs.marginals import marginal_outputs
 from tests.graphs.structure_cases import Graphs, Options, Written, filled_up, flat, random_graphs
-from tests.lib.thorough import repeats
 from tests.solvers.cases import of_slack
 from tests.truth.formulations import primal_value, problem
 from tests.truth.local_polytope import vertices
@@ -119,13 +118,10 @@ def check_run(seed: int, oracle: str) -> js.Solution:
     return solution
 
 
-SEEDS = repeats(6, 4)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("oracle", ["relaxed", "reweighted"])
 def test_certificates_never_lie(oracle: str) -> None:
-    ends = [check_run(seed, oracle).status.name for seed in SEEDS]
+    ends = [check_run(seed, oracle).status.name for seed in range(6)]
     assert set(ends) <= {"CONVERGED", "INEXACT_ORACLE", "PASS_LIMIT", "ROUNDING"}
     assert "CONVERGED" in ends
     assert oracle == "relaxed" or "INEXACT_ORACLE" in ends

@@ -114,5 +114,4 @@ def test_what_does_not_fit_is_refused() -> None:
     refused(r"outputs\[0\] does not agree with what is known", js.fit_latent, *data)
     refused("expected triples", read_spans, [[(0, 1)]], [2])
     problem, x, y = js.segments.prepare(SEQUENCES, TAGGED, loss="f1", longest=LONGEST)
-    known = padded(problem.padding, x, Truth(*y))
-    refused("does not add up over tokens", problem.check, *known)
+    refused("does not add up over tokens", problem.check, *padded(problem.padding, x, Truth(*y)))

@@ -122,6 +122,5 @@ def test_what_does_not_fit_is_refused() -> None:
     data = js.trees.prepare([*KNOWN[:-1], Brackets(["N", "V"], [(0, 2, "PP")])])
     refused(r"outputs\[9\] does not agree with what is known", js.fit_latent, *data)
     problem, x, y = js.trees.prepare([*whole, Brackets(sentence, [])], loss="zero_one")
-    known = padded(problem.padding, x, Truth(*y))
-    refused("does not add up over nodes", problem.check, *known)
+    refused("does not add up over nodes", problem.check, *padded(problem.padding, x, Truth(*y)))
     refused("expected at least one to read a grammar", js.trees.prepare, [Brackets(sentence, [])])
