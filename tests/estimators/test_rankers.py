@@ -33,7 +33,7 @@ def test_a_ranker_is_scored_as_by_scikit_learn():
     (X, y), ranker = QUERIES, trained("queries")
     scores = ranker.decision_function(X)
     for own, order in zip(scores, ranker.predict(X), strict=True):
-        assert np.argsort(own).tolist() == np.argsort(order).tolist()
+        assert (np.diff(own[np.argsort(order)]) > -1e-6).all()  # equal ones go by their rounding
     pairs = zip(y, scores, strict=True)
     each = [ndcg_score([2.0**own - 1], [found], k=2) for own, found in pairs]
     assert ranker.score(X, y) == pytest.approx(np.mean(each), abs=1e-6)

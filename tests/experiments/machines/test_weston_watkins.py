@@ -1,4 +1,4 @@
-"""Weston and Watkins's machine against an independent QP."""
+"""Weston and Watkins's machine, and Crammer and Singer's against an independent QP."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ def test_it_finds_the_optimum_of_the_quadratic_program(x64, formulation, C):
     assert np.all(ascent.alpha >= 0) and not ascent.alpha[np.arange(N), Y].any()
     if formulation == "svm1":
         assert ascent.alpha.max() <= C / (N * (K - 1)) * (1 + 1e-12)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("formulation", ["svm1", "svm2"])
+def test_crammer_and_singers_machine_is_the_quadratic_programs(x64, formulation):
+    for C in (1.0, 30.0):
+        objective, _ = crammer_singer_optimum(formulation, X, Y, K, C)
+        found = js.fit(make(), X, Y, formulation, C, tolerance=1e-9)
+        assert found.primal == pytest.approx(objective, rel=1e-8)
+        assert found.dual == pytest.approx(objective, rel=1e-8)
 
 
 def test_one_slack_a_constraint_is_another_machine_but_not_for_two_classes(x64):
