@@ -77,7 +77,8 @@ def test_sets_are_learned_from_half_of_their_labels() -> None:
 def test_a_random_field_ends_where_its_likelihood_is_flat() -> None:
     X, _, known = sequences()
     data = js.chains.prepare(X, known)
-    found = js.baselines.fit_random_field(*data, C=10.0, example_weights=np.ones(30))
+    weights = np.ones(30)  # as an estimator gives them, whose programs serve
+    found = js.baselines.fit_random_field(*data, C=10.0, example_weights=weights)
     assert found.status is js.Status.CONVERGED and found.dual == -np.inf
     proof = js.baselines.certify_random_field(*data[:1], found.weights, *data[1:], C=10.0)
     assert proof.dual == -np.inf and proof.primal == pytest.approx(found.objective, rel=1e-5)

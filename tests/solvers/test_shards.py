@@ -17,7 +17,6 @@ from tests.solvers import process_cases, test_exchange
 from tests.solvers.cases import assert_of_case, flat, padded_rows, random_case, weighted_case
 from tests.solvers.test_buckets import bucketed
 from tests.solvers.test_resuming import assert_same_end, killed_again_and_again
-from tests.solvers.test_size_classes import compiled  # noqa: F401
 
 N, K, C = 12, 4, 5.0
 SUBSPACE = Settings(variant="subspace", working_sets="grown", capacity=4, group=2, oracle_batch=4)
@@ -75,7 +74,7 @@ def test_the_dual_never_falls(x64):
         assert len(duals) > 3 and (fall >= -1e-10 * np.abs(duals[-1])).all()
 
 
-def test_kernels_have_no_coordinates(x64, compiled):  # noqa: F811
+def test_kernels_have_no_coordinates(x64, compiled):
     """Sets without Gram blocks lie where programs leave them: no program compiles twice."""
     case, formulation = random_case(5), "svm2_margin"
     machine = kernel_multiclass(N, K, loss=case.loss, dtype="float64")

@@ -24,20 +24,6 @@ from tests.trees import structure_cases as tree_cases
 S, D = 3, 5
 
 
-@pytest.fixture(scope="module")
-def compiled():
-    """The names of what jax's backend compiles, as it happens."""
-    names = []
-
-    def listen(event, _, **known):
-        if "backend_compile" in event:
-            names.append(known.get("fun_name", event))
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield names
-    jax.monitoring.unregister_event_duration_listener(listen)
-
-
 def chains(seed, n, longest, size=D):
     rng = np.random.default_rng(seed)
     labels = [rng.integers(0, S, length) for length in [longest, *rng.integers(1, 7, n - 1)]]
@@ -196,7 +182,7 @@ def test_the_classes_of_numbers_of_rows(group) -> None:
 
 
 @pytest.mark.parametrize("way", ["enumerated", "grown"])
-def test_set_up_compiles_nothing(way, compiled):  # noqa: F811
+def test_set_up_compiles_nothing(way, compiled):
     """Of a first fit, sets that grow, a warm start and predictions only the programs compile."""
     case = random_case(0, d=12 if way == "grown" else 11, k=3)  # shapes of their own
     settings = Settings(variant="subspace", working_sets=way, capacity=2)
